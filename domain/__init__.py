@@ -1,0 +1,1 @@
+"""DECIDES: states, identity, approvals, permits and recovery as pure functions over frozen values."""

@@ -1,0 +1,92 @@
+"""What the core asks of a connector. Every CRM and provider adapter obeys one contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from domain.contracts import Contract
+from domain.identity import SubjectRef
+from domain.signals import Answer, Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to read of a subject: CRM property names of the record and of one linked record."""
+
+    properties: tuple[str, ...]
+    linked_type: str = ""
+    linked_properties: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectReading:
+    """One untorn read of a CRM record.
+
+    `values` maps property names (linked ones as `linked.NAME`, the linked id as `linked.id`) to text or None; absent,
+    null and empty all become None. `makers` are outside identities (`hubspot:61000001`) of the authors of the current
+    values, by property name. `live` differs from the asked subject after a merge.
+    """
+
+    live: SubjectRef
+    values: Mapping[str, str | None]
+    marker: str
+    makers: Mapping[str, str] = field(default_factory=dict)
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One HTTP request to make: the recorded bytes under the recorded key, `within` the total client timeout."""
+
+    operation: str
+    key: str
+    content: bytes
+    within: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """One look-up: by our key, or the record that an answer named; the first send was permitted at `since`."""
+
+    operation: str
+    key: str
+    content: bytes
+    since: datetime
+    reference: str | None = None
+
+
+class Connector(Protocol):
+    """One adapter for one outside system. Makes at most one request per send; never retries, never redirects."""
+
+    system: str
+
+    def contracts(self, operation: str) -> tuple[Contract, ...]:
+        """The ordered recovery contracts of one operation."""
+
+    def render(self, operation: str, key: str, fields: Mapping[str, str | None]) -> bytes:
+        """The exact request body for these fields; stored, approved and replayed verbatim."""
+
+    def send(self, request: Send) -> Answer:
+        """Make one request. Never raises for anything the network or the API does."""
+
+    def probe(self, sought: Sought) -> Finding:
+        """Look for the effect of an operation. Never raises for anything the network or the API does."""
+
+    def read_back(self, operation: str, reference: str) -> Mapping[str, str | None]:
+        """The fields of an existing effect, named as `render` takes them. Raises ReadFailed."""
+
+
+class Crm(Connector, Protocol):
+    """A connector whose system holds subjects."""
+
+    def read_subject(self, subject: SubjectRef, wanted: Wanted) -> SubjectReading:
+        """Read the record and its linked record, again when torn. Raises ReadFailed, or SubjectGone."""
+
+    def project(self, subject: SubjectRef, properties: Mapping[str, str | None]) -> None:
+        """Write only these properties (declared state, latest wins). Raises ReadFailed."""
+
+    def check(self) -> Sequence[str]:
+        """Verify credentials with reads only; one line per finding. Raises ReadFailed."""
