@@ -1,0 +1,85 @@
+"""Loopback ports: which ones the stack uses, and whether they are free."""
+
+import socket
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+LOOPBACK = "127.0.0.1"
+PREFIX = "COUNTERFOIL_"
+
+
+class PortTaken(Exception):
+    """Somebody else listens on a port of ours. Permitted next action: stop them, or change `setting_name`."""
+
+    def __init__(self, port: int, setting_name: str) -> None:
+        super().__init__(f"port {port} is taken by another program; stop it or set {setting_name} to a free port")
+        self.port = port
+        self.setting_name = setting_name
+
+
+class Ports(BaseSettings):
+    """Every port of the stack, each a setting `COUNTERFOIL_<FIELD>`."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    postgres_port: int = Field(default=15432, ge=1, le=65535)
+    temporal_port: int = Field(default=7233, ge=1, le=65535)
+    temporal_ui_port: int = Field(default=8233, ge=1, le=65535)
+    sandbox_port: int = Field(default=8600, ge=1, le=65535)
+    gateway_port: int = Field(default=8500, ge=1, le=65535)
+
+    @classmethod
+    def free(cls) -> "Ports":
+        """Ports that nobody uses now, for tests and the demo."""
+        return cls(**dict(zip(cls.model_fields, free_ports(len(cls.model_fields)), strict=True)))
+
+    def require_free(self) -> None:
+        """Raises PortTaken for the first port that somebody listens on."""
+        for field, port in self.model_dump().items():
+            require_free(port, setting_name(field))
+
+
+def setting_name(field: str) -> str:
+    return (PREFIX + field).upper()
+
+
+def require_free(port: int, setting: str) -> None:
+    try:
+        _bound(port).close()
+    except OSError as error:
+        raise PortTaken(port, setting) from error
+
+
+def free_port() -> int:
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Distinct free ports: all are held until the last one is known."""
+    held = [_bound(0) for _ in range(count)]
+    try:
+        return [int(each.getsockname()[1]) for each in held]
+    finally:
+        for each in held:
+            each.close()
+
+
+def listening(port: int) -> bool:
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _bound(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # As every server does, so that connections of an earlier run in TIME_WAIT do not look like a server.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
