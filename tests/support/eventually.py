@@ -1,0 +1,36 @@
+"""Waiting for something that another process or thread does, with a deadline instead of a hopeful sleep."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+POLL_SECONDS = 0.02
+
+Value = TypeVar("Value")
+
+
+def eventually(condition: Callable[[], Value], within: float = 10.0) -> Value:
+    """The first true value of `condition`; fails with its last value or error when `within` seconds have passed."""
+    deadline = time.monotonic() + within
+    while True:
+        value, error = _tried(condition)
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(
+                f"not within {within:g} s: {_described(condition)}; last: {error or value!r}"
+            ) from error
+        time.sleep(POLL_SECONDS)
+
+
+def _tried(condition: Callable[[], Value]) -> tuple[Value | None, Exception | None]:
+    try:
+        return condition(), None
+    except Exception as error:
+        return None, error
+
+
+def _described(condition: Callable[[], object]) -> str:
+    code = getattr(condition, "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    return getattr(condition, "__qualname__", repr(condition)) + where
