@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import psutil
 
 from stack.account import Account
+from stack.errors import StackError
 
 TETHER = Path(__file__).with_name("tether.py")
 POLL_SECONDS = 0.02
@@ -21,7 +23,7 @@ LOG_LIMIT_BYTES = 20_000_000
 LAST_LOG_BYTES = 2_000
 
 
-class ChildNotReady(Exception):
+class ChildNotReady(StackError):
     """A child ended, or was not ready in time. Permitted next action: read its log, mend, start again."""
 
     def __init__(self, name: str, log: Path, why: str) -> None:
@@ -63,21 +65,25 @@ def always() -> bool:
     return True
 
 
+def nothing() -> None:
+    return
+
+
 class Child:
     """A process of the stack.
 
     `prepare` runs before every start, mends what an earlier end left behind and says what to run; `ready` tells
-    whether it serves. Start children from the main thread: the kernel ends them with the thread that made them.
+    whether it serves; `reclaim` ends what an earlier supervisor left running beyond the recorded process. Start
+    children from the main thread: the kernel ends them with the thread that made them.
     """
 
-    def __init__(
-        self, name: str, prepare: Callable[[], Command], files: Files, ready: Callable[[], bool] = always
-    ) -> None:
+    def __init__(self, name: str, prepare: Callable[[], Command], files: Files) -> None:
         self.name = name
         self.files = files
         self.stopping = Stopping()
+        self.ready: Callable[[], bool] = always
+        self.reclaim: Callable[[], None] = nothing
         self._prepare = prepare
-        self._ready = ready
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -101,7 +107,7 @@ class Child:
 
     def await_ready(self, within: float) -> None:
         deadline = time.monotonic() + within
-        while not self._ready():
+        while not self.ready():
             if not self.alive():
                 raise ChildNotReady(self.name, self.files.log, "ended before it was ready")
             if time.monotonic() > deadline:
@@ -134,6 +140,7 @@ class Child:
         orphan = recorded_process(self.files.record)
         if orphan is not None and orphan.pid != self.pid:
             end(orphan, self.stopping)
+        self.reclaim()
         self.files.record.unlink(missing_ok=True)
 
 
@@ -157,7 +164,7 @@ def tethered(command: Command) -> list[str]:
     return [*tie, *command.argv]
 
 
-def open_log(log: Path) -> "subprocess._FILE":
+def open_log(log: Path) -> BinaryIO:
     log.parent.mkdir(parents=True, exist_ok=True)
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
         log.replace(log.with_suffix(".log.1"))

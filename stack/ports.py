@@ -5,12 +5,16 @@ import socket
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from stack.errors import StackError
+
 LOOPBACK = "127.0.0.1"
 PREFIX = "COUNTERFOIL_"
 
 
-class PortTaken(Exception):
+class PortTaken(StackError):
     """Somebody else listens on a port of ours. Permitted next action: stop them, or change `setting_name`."""
+
+    exit_code = 2
 
     def __init__(self, port: int, setting_name: str) -> None:
         super().__init__(f"port {port} is taken by another program; stop it or set {setting_name} to a free port")
@@ -32,7 +36,7 @@ class Ports(BaseSettings):
     @classmethod
     def free(cls) -> "Ports":
         """Ports that nobody uses now, for tests and the demo."""
-        return cls(**dict(zip(cls.model_fields, free_ports(len(cls.model_fields)), strict=True)))
+        return cls.model_validate(dict(zip(cls.model_fields, free_ports(len(cls.model_fields)), strict=True)))
 
     def require_free(self) -> None:
         """Raises PortTaken for the first port that somebody listens on."""

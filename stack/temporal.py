@@ -45,7 +45,8 @@ class EmbeddedTemporal:
     def __init__(self, settings: TemporalSettings, files: Files) -> None:
         self.settings = settings
         self.address = f"{LOOPBACK}:{settings.port}"
-        self.child = Child("temporal", self._prepare, files, self._ready)
+        self.child = Child("temporal", self._prepare, files)
+        self.child.ready = self._ready
 
     def start(self) -> None:
         self.child.start()
