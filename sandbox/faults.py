@@ -1,0 +1,220 @@
+"""Faults set over HTTP: which calls they hit, and what they do to the execution and the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from urllib.parse import unquote_plus
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from sandbox import hubspot_errors, stripe_errors
+from sandbox.records import Records
+from sandbox.wire import Answer, Call, json_answer
+
+Params = Mapping[str, Any]
+Distortion = Callable[[Answer, Params, str], Answer]
+Ending = Literal["answer", "hang_up", "cut"]
+HTML = b"<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Something went wrong</h1></body></html>"
+_HTML_TYPE = (("content-type", "text/html; charset=utf-8"),)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What one kind of fault does.
+
+    `executes`: whether the call still takes effect (params `executed` overrides it). `stored`: whether the distorted
+    answer replaces the one kept under the idempotency key (params `stored` overrides it). `unread`: the connection is
+    closed once the request head is in, so that only method, path and headers can be matched.
+    """
+
+    executes: bool
+    distort: Distortion = lambda genuine, params, system: genuine
+    ending: Ending = "answer"
+    stored: bool = False
+    unread: bool = False
+    delay: Literal["before", "after", "detached"] | None = None
+
+
+def _html(status: int) -> Distortion:
+    return lambda genuine, params, system: Answer(status, HTML, _HTML_TYPE)
+
+
+def _json(value: object) -> Distortion:
+    return lambda genuine, params, system: json_answer(value)
+
+
+def _internal_error(genuine: Answer, params: Params, system: str) -> Answer:
+    if system == "stripe":
+        return stripe_errors.internal_error()
+    return json_answer(hubspot_errors.error_body("INTERNAL_ERROR", "internal error"), 500)
+
+
+def _unavailable(genuine: Answer, params: Params, system: str) -> Answer:
+    body = hubspot_errors.error_body("SERVICE_UNAVAILABLE", "service unavailable")
+    return json_answer(body, 503).with_headers(("Retry-After", str(params.get("retry_after", "1"))))
+
+
+def _redirect(genuine: Answer, params: Params, system: str) -> Answer:
+    return Answer(302, b"", (("location", str(params.get("location", "https://elsewhere.example.test/login"))),))
+
+
+def _throttled(genuine: Answer, params: Params, system: str) -> Answer:
+    base = stripe_errors.rate_limited() if system == "stripe" else hubspot_errors.rate_limited()
+    given = params.get("retry_after", [])
+    return base.with_headers(*(("Retry-After", text) for text in ([given] if isinstance(given, str) else given)))
+
+
+def _busy(genuine: Answer, params: Params, system: str) -> Answer:
+    if system == "stripe":
+        return stripe_errors.key_in_use(str(params.get("key", "")))
+    return json_answer(hubspot_errors.error_body("CONFLICT", "The record is being changed by another request"), 409)
+
+
+def _locked(genuine: Answer, params: Params, system: str) -> Answer:
+    return json_answer(hubspot_errors.error_body("LOCKED", "The resource is locked"), 423)
+
+
+def _migrating(genuine: Answer, params: Params, system: str) -> Answer:
+    body = hubspot_errors.error_body("MIGRATION_IN_PROGRESS", "A migration between data centres is in progress")
+    return json_answer(body, 477).with_headers(("Retry-After", str(params.get("retry_after", "60"))))
+
+
+def _with_id(genuine: Answer, value: object) -> Answer:
+    return replace(genuine, body=json.dumps({**genuine.json(), "id": value}).encode())
+
+
+def _foreign(genuine: Answer, params: Params, system: str) -> Answer:
+    """A success that names another partner's record."""
+    foreign = genuine.json()
+    key = {"operation_key": params.get("operation_key", "op-of-another-partner")}
+    foreign["id"] = params.get("id", "acct_1SanotherPartner" if system == "stripe" else "30100999999")
+    holder = "metadata" if system == "stripe" else "properties"
+    foreign[holder] = {**foreign.get(holder, {}), **key}
+    return replace(genuine, status=201, body=json.dumps(foreign).encode())
+
+
+def _same_with_html(genuine: Answer, params: Params, system: str) -> Answer:
+    return Answer(200, HTML, (("content-type", "application/json"),))
+
+
+FAULTS: dict[str, Fault] = {
+    "refuse": Fault(False, ending="hang_up", unread=True),
+    "drop_before": Fault(False, ending="hang_up"),
+    "drop_after_commit": Fault(True, ending="hang_up"),
+    "drop_then_commit": Fault(True, ending="hang_up", delay="detached"),
+    "commit_500": Fault(True, _internal_error, stored=True),
+    "commit_502_html": Fault(True, _html(502)),
+    "commit_503_retry_after": Fault(True, _unavailable),
+    "commit_504_empty": Fault(True, lambda genuine, params, system: Answer(504)),
+    "commit_cut_body": Fault(True, ending="cut"),
+    "commit_redirect": Fault(True, _redirect),
+    "html_200": Fault(False, _html(200)),
+    "json_content_type_with_html": Fault(False, _same_with_html),
+    "html_403": Fault(False, _html(403)),
+    "body_status_error": Fault(False, _json({"status": "error"})),
+    "empty_object": Fault(True, _json({})),
+    "id_null": Fault(True, lambda genuine, params, system: _with_id(genuine, None)),
+    "id_empty": Fault(True, lambda genuine, params, system: _with_id(genuine, "")),
+    "wrong_record": Fault(True, _foreign),
+    "error_500_before": Fault(False, _internal_error),
+    "error_500_empty": Fault(False, lambda genuine, params, system: Answer(500)),
+    "slow_before": Fault(True, delay="before"),
+    "slow_after": Fault(True, delay="after"),
+    "throttle_429": Fault(False, _throttled),
+    "busy_409": Fault(False, _busy),
+    "lock_423": Fault(False, _locked),
+    "migration_477": Fault(False, _migrating),
+}
+
+
+class Match(BaseModel):
+    """All given conditions must hold. `key` is the idempotency key, or any text of the body (an operation key)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    method: str | None = None
+    path_prefix: str | None = None
+    key: str | None = None
+    system: Literal["hubspot", "stripe"] | None = None
+
+    def fits(self, call: Call, system: str) -> bool:
+        return (
+            self.method in (None, call.method)
+            and call.path.startswith(self.path_prefix or "")
+            and self.system in (None, system)
+            and (self.key is None or self._carries(call, self.key))
+        )
+
+    def _carries(self, call: Call, key: str) -> bool:
+        return key == call.header("idempotency-key") or key in call.text() or key in unquote_plus(call.text())
+
+
+class Rule(BaseModel):
+    """One fault that was set; it hits the first `times` calls that fit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    match: Match = Match()
+    fault: str
+    times: int = Field(1, ge=1)
+    params: dict[str, Any] = {}
+
+    @field_validator("fault")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in FAULTS:
+            raise ValueError(f"unknown fault, known are: {', '.join(FAULTS)}")
+        return name
+
+    @property
+    def kind(self) -> Fault:
+        return FAULTS[self.fault]
+
+    @property
+    def executes(self) -> bool:
+        return bool(self.params.get("executed", self.kind.executes))
+
+    @property
+    def stored(self) -> bool:
+        return bool(self.params.get("stored", self.kind.stored))
+
+    @property
+    def seconds(self) -> float:
+        return float(self.params.get("seconds", 1.0))
+
+    def distorted(self, genuine: Answer, system: str) -> Answer:
+        """Refusals of the pretended system pass as they are where the fault needs a record to distort."""
+        try:
+            return self.kind.distort(genuine, self.params, system)
+        except ValueError:
+            return genuine
+
+
+class FaultBook:
+    """The faults in force, kept in the data file. Each is used up by the calls it hits, oldest fault first."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def add(self, rule: Rule) -> int:
+        insert = "insert into faults (rule, remaining) values (?, ?)"
+        return self._records.write(insert, rule.model_dump_json(), rule.times)
+
+    def listed(self) -> list[dict[str, Any]]:
+        rows = self._records.rows("select * from faults order by id")
+        return [{"id": row["id"], "remaining": row["remaining"], **json.loads(row["rule"])} for row in rows]
+
+    def clear(self) -> None:
+        self._records.write("delete from faults")
+
+    def taken(self, call: Call, system: str, *, unread: bool) -> Rule | None:
+        """The fault that hits this call, counted down. `unread` looks at faults that act on the request head."""
+        for row in self._records.rows("select * from faults where remaining > 0 order by id"):
+            rule = Rule.model_validate_json(row["rule"])
+            if rule.kind.unread == unread and rule.match.fits(call, system):
+                self._records.write("update faults set remaining = remaining - 1 where id = ?", row["id"])
+                return rule
+        return None

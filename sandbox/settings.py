@@ -1,0 +1,73 @@
+"""Settings: fixed ones of the process, and those that may change while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from sandbox.records import Records
+
+
+class Adjustable(BaseModel):
+    """What `POST /sandbox/settings` may change; kept in the data file until the next reset. Times are seconds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    search_lag: float = Field(0, ge=0)
+    merge_new_id: bool = True
+    webhook_urls: list[str] = []
+    webhook_secret: str = "sandbox-client-secret"
+    webhook_properties: list[str] | None = None
+    webhook_hold: bool = False
+    webhook_duplicate: bool = False
+    webhook_reorder: bool = False
+    webhook_retry_first: float = Field(0.5, gt=0)
+    webhook_retry_growth: float = Field(2.0, ge=1)
+    webhook_retry_longest: float = Field(3600, gt=0)
+    webhook_attempts: int = Field(11, ge=1)
+    webhook_timeout: float = Field(5.0, gt=0)
+    idempotency_retention: float = Field(86400, ge=0)
+
+
+class Settings(BaseSettings):
+    """Read from SANDBOX_* and overridden by the command line."""
+
+    model_config = SettingsConfigDict(env_prefix="SANDBOX_", env_nested_delimiter="__")
+
+    host: str = "127.0.0.1"
+    port: int = Field(8600, ge=0, le=65535)
+    data: Path = Path("sandbox.sqlite")
+    hubspot_token: str = "pat-sandbox-token"
+    hubspot_portal_id: int = 90210001
+    hubspot_app_id: int = 7700123
+    stripe_key: str = "sk_test_sandbox"
+    webhook_urls: list[str] = []
+    webhook_secret: str = "sandbox-client-secret"
+    search_lag: float = Field(0, ge=0)
+    idempotency_retention: float = Field(86400, ge=0)
+
+    def adjustable(self) -> Adjustable:
+        shared = set(Adjustable.model_fields) & set(type(self).model_fields)
+        return Adjustable(**self.model_dump(include=shared))
+
+
+class Knobs:
+    """The adjustable settings in force: those of the start, overlaid by what was changed over HTTP."""
+
+    def __init__(self, start: Settings, records: Records) -> None:
+        self._start = start
+        self._records = records
+        self.load()
+
+    def load(self) -> None:
+        changed = self._records.kept("settings", {})
+        self.now = Adjustable(**{**self._start.adjustable().model_dump(), **changed})
+
+    def change(self, changes: dict[str, Any]) -> None:
+        """Raises pydantic.ValidationError on unknown names and bad values, changing nothing."""
+        Adjustable(**{**self.now.model_dump(), **changes})
+        self._records.keep("settings", {**self._records.kept("settings", {}), **changes})
+        self.load()
