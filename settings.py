@@ -1,0 +1,108 @@
+"""Every setting of every process, read once from the environment. A missing or bad one is named at start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+STACK_ENV_FILE = Path(".counterfoil/env")
+"""Where a stack on this machine (`make up`) writes its addresses, so that a second shell finds it."""
+
+
+class SettingsError(Exception):
+    """A setting is missing or not allowed; the message names each variable."""
+
+
+class Settings(BaseSettings):
+    """Environment variables are the field names in capitals with the prefix COUNTERFOIL_. Times are in seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="COUNTERFOIL_", frozen=True, extra="ignore")
+
+    database_url: SecretStr = Field(description="Postgres address of the restricted application role")
+    database_owner_url: SecretStr | None = Field(None, description="Address of the owning role, for `db upgrade` only")
+    database_pool: int = Field(12, ge=1, le=200, description="Connections kept by one process")
+
+    gateway_host: str = Field("127.0.0.1", description="Address on which the gateway listens")
+    gateway_port: int = Field(8080, ge=0, le=65535, description="Port on which the gateway listens")
+    public_url: str = Field("http://127.0.0.1:8080", description="Address of the gateway as others see it")
+    temporal_ui_url: str = Field("http://127.0.0.1:8233", description="Address of Temporal UI, for links")
+    task_queue: str = Field("counterfoil", description="Temporal task queue of the worker")
+    body_limit: int = Field(2_000_000, ge=1_000, description="Largest accepted request body in bytes")
+
+    hubspot_base_url: str = Field("https://api.hubapi.com", description="HubSpot API")
+    hubspot_token: SecretStr = Field(description="Private app token")
+    hubspot_client_secret: SecretStr = Field(description="Secret that signs HubSpot's webhooks; several, comma separated")
+    hubspot_public_url: str = Field(description="Target URL as configured in HubSpot, over which it signs")
+    hubspot_portal_id: str = Field(description="HubSpot account id")
+    hubspot_app_id: str = Field(description="Our app id, by which our own writes are recognised")
+    stripe_base_url: str = Field("https://api.stripe.com", description="Stripe API")
+    stripe_secret_key: SecretStr = Field(description="Stripe secret key")
+    standard_webhooks_secret: SecretStr = Field(description="whsec_… of inline triggers; several, comma separated")
+
+    send_before: float = Field(5, gt=0, description="From permit to first byte at the latest")
+    send_timeout: float = Field(20, gt=0, description="Total time of one outside request")
+    settle_time: float = Field(100, ge=0, description="H: how long a timed-out request may still execute")
+    visibility_lag: float = Field(60, ge=0, description="V: how long a search may not show a record")
+    resend_window: float = Field(86_400, gt=0, description="W: how long Stripe keeps an idempotency key")
+    window_margin: float = Field(3_600, ge=0, description="Nothing is sent this close to the end of the window")
+    resend_backoff: float = Field(2, gt=0, description="First pause before the same bytes are sent again")
+    read_timeout: float = Field(10, gt=0, description="Total time of one outside read")
+    fresh_for: float = Field(30, gt=0, description="Age of a CRM reading that a first send may rest on")
+    retry_pause: float = Field(30, gt=0, description="Pause before a failed read is tried again by the run")
+    retry_limit: int = Field(20, ge=1, description="Failed reads in a row before a person is asked")
+    recheck: float = Field(3_600, gt=0, description="A waiting run looks at the store at least this often")
+
+    review_deadline: float | None = Field(None, gt=0, description="Overrides the deadline that the process declares")
+    decision_valid_for: float | None = Field(None, gt=0, description="Overrides the validity that the process declares")
+
+    sweep_interval: float = Field(15, gt=0, description="Pause between two sweeps")
+    sweep_lease: float = Field(60, gt=0, description="How long a sweeper that died keeps others out")
+    sweep_patience: float = Field(10, ge=0, description="Age at which an unstarted run or unseen nudge is repeated")
+    activity_threads: int = Field(10, ge=1, le=200, description="Activities that one worker runs at once")
+
+    @cached_property
+    def lease(self) -> timedelta:
+        """From permit to the end of the time in which the request may be in flight."""
+        return timedelta(seconds=self.send_before + self.send_timeout)
+
+
+def _named(problem: Mapping[str, object]) -> str:
+    location = problem["loc"]
+    name = str(location[0]) if isinstance(location, tuple) and location else "?"
+    return f"COUNTERFOIL_{name.upper()}: {problem['msg']}"
+
+
+def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """Settings of this process. Raises SettingsError naming every bad variable."""
+    if environment is None:
+        _adopt_local_stack()
+    try:
+        return Settings() if environment is None else Settings.model_validate(_fields(environment))
+    except ValidationError as refused:
+        raise SettingsError("\n".join(_named(dict(problem)) for problem in refused.errors())) from None
+
+
+def _fields(environment: Mapping[str, str]) -> dict[str, str]:
+    prefix = "COUNTERFOIL_"
+    return {name.removeprefix(prefix).lower(): text for name, text in environment.items() if name.startswith(prefix)}
+
+
+def _adopt_local_stack() -> None:
+    """Take the addresses of the stack that runs in this folder, unless the environment names a database itself."""
+    if "COUNTERFOIL_DATABASE_URL" in os.environ or not STACK_ENV_FILE.exists():
+        return
+    lines = [line for line in STACK_ENV_FILE.read_text().splitlines() if "=" in line and not line.startswith("#")]
+    for line in lines:
+        name, _, text = line.partition("=")
+        os.environ.setdefault(name.strip(), text.strip().strip("'\""))
+
+
+def several(secret: SecretStr) -> tuple[str, ...]:
+    """The secrets of one setting: more than one is accepted while they are being rotated."""
+    return tuple(part.strip() for part in secret.get_secret_value().split(",") if part.strip())
