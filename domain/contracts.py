@@ -63,7 +63,6 @@ class SavedId:
     """C5: readable only by the provider's id; otherwise the outcome comes as a callback within `callback_within`."""
 
     callback_within: timedelta
-    retry: timedelta = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
