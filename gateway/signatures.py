@@ -91,8 +91,9 @@ def _webhook_v1(key: bytes, msg_id: str, stamp: str, body: bytes) -> str:
 
 
 def _webhook_key(secret: str) -> bytes:
+    encoded = _raw(secret.removeprefix("whsec_").rstrip("="))
     try:
-        return base64.b64decode(_raw(secret.removeprefix("whsec_").rstrip("=") + "=="), validate=True)
+        return base64.b64decode(encoded + b"=" * (-len(encoded) % 4), validate=True)
     except binascii.Error:
         return b""
 

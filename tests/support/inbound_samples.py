@@ -1,0 +1,34 @@
+"""Bodies as the senders make them, and elements to bend."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "inbound"
+APP_ID = "7700123"
+
+
+def fixture_bytes(name: str) -> bytes:
+    return (FIXTURES / name).read_bytes()
+
+
+def vectors() -> dict[str, dict[str, str]]:
+    """Known answers: bodies, secrets and the signatures that belong to them."""
+    loaded: dict[str, dict[str, str]] = json.loads(fixture_bytes("signature_vectors.json"))
+    return loaded
+
+
+def hubspot_element(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 (any JSON value, right or wrong)
+    """A good property change, with these fields replaced."""
+    good: dict[str, Any] = json.loads(fixture_bytes("hubspot_batch.json"))[0]
+    return {**good, **changes}
+
+
+def batch(*elements: Any) -> bytes:  # noqa: ANN401
+    return json.dumps(elements).encode()
+
+
+def partner_request(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
+    """A good submitted request, with these fields of its `data` replaced."""
+    good: dict[str, Any] = json.loads(fixture_bytes("partner_request_submitted.json"))
+    return {**good, "data": {**good["data"], **changes}}
