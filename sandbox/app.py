@@ -47,7 +47,7 @@ class Sandbox:
         self._hubspot = HubspotApi(self._records, settings, knobs)
         self._stripe = StripeApi(self._records, settings, self._keys)
         self._control = ControlApi(self._records, settings, knobs, self._hubspot)
-        self._late: set[asyncio.Task[Answer]] = set()
+        self._late: set[asyncio.Task[None]] = set()
         self.delivery = Delivery(self._records, knobs)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +70,8 @@ class Sandbox:
         rule = self._faults.taken(call, _system(call), unread=False)
         number = self._log.received(call, rule.fault if rule else None)
         if rule is None:
-            answer = await self._executed(call, number)
+            answer = await self._executed(call)
+            self._log.answered(number, answer.status, executed=answer.status < 400)
             return Outcome(answer)
         if rule.kind.delay == "detached":
             self._execute_later(call, number, rule.seconds)
@@ -79,26 +80,29 @@ class Sandbox:
 
     async def _under_fault(self, call: Call, number: int, rule: Rule) -> Outcome:
         before = rule.seconds if rule.kind.delay == "before" else 0
-        genuine = await self._executed(call, number, before) if rule.executes else Answer(200, b"{}")
+        genuine = await self._executed(call, before) if rule.executes else Answer(200, b"{}")
         answer = rule.distorted(genuine, _system(call))
-        key = key_of(call)
-        if rule.stored and key and not genuine.header("idempotent-replayed"):
-            self._keys.restate(key, answer)
+        if _system(call) == "stripe":
+            answer = self._failed_inside(call, rule, genuine, answer)
         if rule.kind.delay == "after":
             await asyncio.sleep(rule.seconds)
         status = None if rule.kind.ending == "hang_up" else answer.status
         self._log.answered(number, status, executed=rule.executes and genuine.status < 400)
         return Outcome(answer, rule.kind.ending)
 
-    async def _executed(self, call: Call, number: int, delay: float = 0) -> Answer:
+    def _failed_inside(self, call: Call, rule: Rule, genuine: Answer, answer: Answer) -> Answer:
+        if rule.stored and genuine.status < 400 and not genuine.header("idempotent-replayed"):
+            self._stripe.restate(call, answer)
+        return self._stripe.dressed(call, answer)
+
+    async def _executed(self, call: Call, delay: float = 0) -> Answer:
         """The genuine answer, after a delay during which an idempotency key counts as in progress."""
         with self._keys.running(key_of(call) if _system(call) == "stripe" else None) as free:
             if not free:
                 answer = self._stripe.dressed(call, key_in_use(str(key_of(call))))
             else:
-                await asyncio.sleep(delay) if delay else None
+                await asyncio.sleep(delay)
                 answer = self._genuine(call)
-        self._log.answered(number, answer.status, executed=answer.status < 400)
         return answer
 
     def _genuine(self, call: Call) -> Answer:
@@ -113,8 +117,12 @@ class Sandbox:
         except Refusal as refusal:
             return refusal.answer
 
+    async def _executed_late(self, call: Call, number: int, seconds: float) -> None:
+        answer = await self._executed(call, seconds)
+        self._log.answered(number, None, executed=answer.status < 400)
+
     def _execute_later(self, call: Call, number: int, seconds: float) -> None:
-        task = asyncio.create_task(self._executed(call, number, seconds))
+        task = asyncio.create_task(self._executed_late(call, number, seconds))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from sandbox.wire import Answer, Call, json_answer
 Params = Mapping[str, Any]
 Distortion = Callable[[Answer, Params, str], Answer]
 Ending = Literal["answer", "hang_up", "cut"]
+_HEADER_TEXT = re.compile(r"(?:[\x21-\x7e\xa0-\xff](?:[\t\x20-\x7e\xa0-\xff]*[\x21-\x7e\xa0-\xff])?)?")
 HTML = b"<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Something went wrong</h1></body></html>"
 _HTML_TYPE = (("content-type", "text/html; charset=utf-8"),)
 
@@ -53,8 +55,11 @@ def _internal_error(genuine: Answer, params: Params, system: str) -> Answer:
 
 
 def _unavailable(genuine: Answer, params: Params, system: str) -> Answer:
-    body = hubspot_errors.error_body("SERVICE_UNAVAILABLE", "service unavailable")
-    return json_answer(body, 503).with_headers(("Retry-After", str(params.get("retry_after", "1"))))
+    if system == "stripe":
+        base = stripe_errors.error_answer(503, "Service temporarily unavailable", type="api_error")
+    else:
+        base = json_answer(hubspot_errors.error_body("SERVICE_UNAVAILABLE", "service unavailable"), 503)
+    return base.with_headers(("Retry-After", str(params.get("retry_after", "1"))))
 
 
 def _redirect(genuine: Answer, params: Params, system: str) -> Answer:
@@ -82,18 +87,26 @@ def _migrating(genuine: Answer, params: Params, system: str) -> Answer:
     return json_answer(body, 477).with_headers(("Retry-After", str(params.get("retry_after", "60"))))
 
 
-def _with_id(genuine: Answer, value: object) -> Answer:
-    return replace(genuine, body=json.dumps({**genuine.json(), "id": value}).encode())
+def _in_records(genuine: Answer, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Answer:
+    """Changes the record of a success, or every record of a batch answer."""
+    if genuine.status >= 300:
+        return genuine
+    body = genuine.json()
+    changed = {**body, "results": [change(one) for one in body["results"]]} if "results" in body else change(body)
+    return replace(genuine, body=json.dumps(changed).encode())
+
+
+def _with_id(value: object) -> Distortion:
+    return lambda genuine, params, system: _in_records(genuine, lambda record: {**record, "id": value})
 
 
 def _foreign(genuine: Answer, params: Params, system: str) -> Answer:
     """A success that names another partner's record."""
-    foreign = genuine.json()
     key = {"operation_key": params.get("operation_key", "op-of-another-partner")}
-    foreign["id"] = params.get("id", "acct_1SanotherPartner" if system == "stripe" else "30100999999")
+    foreign_id = params.get("id", "acct_1SanotherPartner" if system == "stripe" else "30100999999")
     holder = "metadata" if system == "stripe" else "properties"
-    foreign[holder] = {**foreign.get(holder, {}), **key}
-    return replace(genuine, status=201, body=json.dumps(foreign).encode())
+    changed = _in_records(genuine, lambda one: {**one, "id": foreign_id, holder: {**one.get(holder, {}), **key}})
+    return replace(changed, status=201) if changed.status < 300 else changed
 
 
 def _same_with_html(genuine: Answer, params: Params, system: str) -> Answer:
@@ -116,8 +129,8 @@ FAULTS: dict[str, Fault] = {
     "html_403": Fault(False, _html(403)),
     "body_status_error": Fault(False, _json({"status": "error"})),
     "empty_object": Fault(True, _json({})),
-    "id_null": Fault(True, lambda genuine, params, system: _with_id(genuine, None)),
-    "id_empty": Fault(True, lambda genuine, params, system: _with_id(genuine, "")),
+    "id_null": Fault(True, _with_id(None)),
+    "id_empty": Fault(True, _with_id("")),
     "wrong_record": Fault(True, _foreign),
     "error_500_before": Fault(False, _internal_error),
     "error_500_empty": Fault(False, lambda genuine, params, system: Answer(500)),
@@ -161,6 +174,15 @@ class Rule(BaseModel):
     fault: str
     times: int = Field(1, ge=1)
     params: dict[str, Any] = {}
+
+    @field_validator("params")
+    @classmethod
+    def _sendable(cls, params: dict[str, Any]) -> dict[str, Any]:
+        given = params.get("retry_after", [])
+        for text in [given] if isinstance(given, str) else given:
+            if not _HEADER_TEXT.fullmatch(text):
+                raise ValueError("retry_after must be text that fits into an HTTP header")
+        return params
 
     @field_validator("fault")
     @classmethod

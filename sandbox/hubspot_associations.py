@@ -42,13 +42,16 @@ class Associations:
         return [(row["to_id"], ASSOCIATION_TYPES[row["type_id"]]) for row in rows]
 
     def repoint(self, kind: ObjectType, old_ids: Iterable[str], new_id: str) -> None:
-        for old_id in old_ids:
+        for old_id in (old for old in old_ids if old != new_id):
             for side in ("from", "to"):
                 self._records.write(
                     f"update or ignore associations set {side}_id = ? where {side}_type = ? and {side}_id = ?",
                     new_id,
                     kind.name,
                     old_id,
+                )
+                self._records.write(
+                    f"delete from associations where {side}_type = ? and {side}_id = ?", kind.name, old_id
                 )
 
     def _write(self, association: AssociationType, start_id: str, end_id: str) -> None:

@@ -22,6 +22,11 @@ class HubspotRefusal(Refusal):
         self.body = error_body(category, message)
         super().__init__(json_answer(self.body, status))
 
+    def with_context(self, context: Json) -> HubspotRefusal:
+        self.body["context"] = context
+        self.answer = json_answer(self.body, self.answer.status)
+        return self
+
 
 def unauthorized() -> HubspotRefusal:
     text = (
@@ -58,6 +63,16 @@ def unknown_property(name: str, portal_id: int) -> Json:
         "localizedErrorMessage": text,
         "portalId": portal_id,
     }
+
+
+def read_only_property(name: str) -> Json:
+    text = f'"{name}" is a read only property; its value cannot be set.'
+    return {"isValid": False, "message": text, "error": "READ_ONLY_VALUE", "name": name, "localizedErrorMessage": text}
+
+
+def missing_properties(singular: str, names: list[str]) -> HubspotRefusal:
+    refusal = invalid_input(f"Error creating {singular.upper()}. Some required properties were not set.")
+    return refusal.with_context({"properties": names})
 
 
 def value_taken(name: str, value: str, existing_id: str) -> Json:

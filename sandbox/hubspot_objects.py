@@ -13,7 +13,9 @@ from sandbox.hubspot_errors import (
     contact_exists,
     invalid_input,
     invalid_properties,
+    missing_properties,
     not_found,
+    read_only_property,
     unknown_property,
     value_taken,
 )
@@ -103,6 +105,9 @@ class Objects:
         return self._holder(kind, id_property, self._normal(kind, id_property, value) or "") or ""
 
     def create(self, kind: ObjectType, given: Mapping[str, Any], links: Iterable[Json], author: Author) -> CrmObject:
+        missing = sorted(name for name in kind.required if not given.get(name))
+        if missing:
+            raise missing_properties(kind.singular, missing)
         moment = now_ms()
         number = self._records.next_number("next_object_id", FIRST_OBJECT_ID)
         made = CrmObject(kind, str(number), {}, {}, moment, moment)
@@ -198,6 +203,7 @@ class Objects:
     def _checked(self, kind: ObjectType, given: Mapping[str, Any]) -> Values:
         known = self.schema.known(kind)
         problems = [unknown_property(name, self._portal_id) for name in given if name not in known]
+        problems += [read_only_property(name) for name in given if name in kind.read_only]
         if problems:
             raise invalid_properties(problems)
         return {name: self._normal(kind, name, value) for name, value in given.items()}

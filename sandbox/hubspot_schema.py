@@ -23,6 +23,11 @@ class ObjectType:
     modified: str
     properties: frozenset[str]
     unique: frozenset[str]
+    required: frozenset[str] = frozenset()
+
+    @property
+    def read_only(self) -> frozenset[str]:
+        return frozenset({"hs_object_id", self.created, self.modified})
 
 
 def _names(text: str) -> frozenset[str]:
@@ -38,9 +43,9 @@ COMPANIES = ObjectType(
     _names(
         "name domain website phone country city address zip state industry description hubspot_owner_id "
         "lifecyclestage type numberofemployees annualrevenue onboarding_stage partner_email legal_form bank_holder "
-        "iban counterfoil_state counterfoil_reason counterfoil_run counterfoil_account operation_key partner_key"
+        "iban counterfoil_state counterfoil_reason counterfoil_run counterfoil_account operation_key"
     ),
-    _names("partner_key"),
+    frozenset(),
 )
 CONTACTS = ObjectType(
     "contacts",
@@ -65,6 +70,7 @@ TASKS = ObjectType(
         "hs_task_completion_date hubspot_owner_id operation_key"
     ),
     _names("operation_key"),
+    _names("hs_timestamp"),
 )
 TYPES = (COMPANIES, CONTACTS, TASKS)
 _BY_NAME = {name: kind for kind in TYPES for name in (kind.name, kind.singular, kind.type_id)}
@@ -84,7 +90,7 @@ class Properties:
         self._records = records
 
     def known(self, kind: ObjectType) -> frozenset[str]:
-        return kind.properties | self._added(kind, "is_unique >= 0") | {"hs_object_id", kind.created, kind.modified}
+        return kind.properties | self._added(kind, "is_unique >= 0") | kind.read_only
 
     def unique(self, kind: ObjectType) -> frozenset[str]:
         return kind.unique - self._added(kind, "is_unique = 0") | self._added(kind, "is_unique = 1")

@@ -52,6 +52,7 @@ class IdempotencyKeys:
         return json_answer(json.loads(row["body"]), row["status"]).with_headers(("Idempotent-Replayed", "true"))
 
     def store(self, key: str, endpoint: str, parameters: Json, answer: Answer) -> None:
+        """Keeps the answer, in place of an earlier one of the same key."""
         self._records.write(
             "insert or replace into idempotency_keys values (?, ?, ?, ?, ?, ?)",
             key,
@@ -62,15 +63,9 @@ class IdempotencyKeys:
             now_ms(),
         )
 
-    def restate(self, key: str, answer: Answer) -> None:
-        """Replaces the stored answer: the server committed and then failed before it could answer."""
-        self._records.write(
-            "update idempotency_keys set status = ?, body = ? where key = ?", answer.status, answer.body.decode(), key
-        )
-
     def _kept(self, key: str) -> Row | None:
         oldest = now_ms() - int(self._knobs.now.idempotency_retention * 1000)
-        self._records.write("delete from idempotency_keys where key = ? and started_ms < ?", key, oldest)
+        self._records.write("delete from idempotency_keys where key = ? and started_ms <= ?", key, oldest)
         return self._records.row("select * from idempotency_keys where key = ?", key)
 
 

@@ -53,8 +53,16 @@ class StripeApi:
         self._keys.store(key, call.path, parameters, answer)
         return answer.with_headers(("Idempotency-Key", key))
 
+    def restate(self, call: Call, answer: Answer) -> None:
+        """Keeps another answer under the call's key: the server failed after execution had begun."""
+        key = key_of(call)
+        if key is not None:
+            self._keys.store(key, call.path, decoded(call.body), answer)
+
     def dressed(self, call: Call, answer: Answer) -> Answer:
-        """With the headers that every answer of Stripe's has."""
+        """With the headers that every answer of Stripe's own has; pages of a proxy in front of it have none."""
+        if answer.header("request-id") or not (answer.header("content-type") or "").startswith("application/json"):
+            return answer
         key = key_of(call)
         echo = () if key is None or answer.header("idempotency-key") else (("Idempotency-Key", key),)
         version = call.header("stripe-version") or API_VERSION
