@@ -27,7 +27,8 @@ class SubjectReading:
 
     `values` maps property names (linked ones as `linked.NAME`, the linked id as `linked.id`) to text or None; absent,
     null and empty all become None. `makers` are outside identities (`hubspot:61000001`) of the authors of the current
-    values, by property name. `live` differs from the asked subject after a merge.
+    values, by property name. `live` differs from the asked subject after a merge. `notes` say, by property name, what
+    was done to a value that could not be kept as it was.
     """
 
     live: SubjectRef
@@ -35,6 +36,7 @@ class SubjectReading:
     marker: str
     makers: Mapping[str, str] = field(default_factory=dict)
     owner: str | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

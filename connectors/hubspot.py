@@ -1,0 +1,134 @@
+"""HubSpot: subjects, tasks and companies of one account (portal)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from connectors.classify import Object
+from connectors.fields import Fields
+from connectors.hubspot_companies import Companies
+from connectors.hubspot_records import SYSTEM, HubSpotSchema, as_text
+from connectors.hubspot_subjects import Subjects
+from connectors.hubspot_tasks import Tasks
+from connectors.reading import Reader
+from connectors.transport import Request, Transport, segment
+from domain.contracts import Contract, LookupLagged, Upsert
+from domain.errors import InvalidInput, ReadFailed
+from domain.identity import SubjectRef
+from domain.ports import Send, Sought, SubjectReading, Wanted
+from domain.signals import Answer, Finding, Found
+
+CREATE_TASK = "create_task"
+UPSERT_COMPANY = "upsert_company"
+
+
+@dataclass(frozen=True, slots=True)
+class HubSpotTimes:
+    """`settle`: HubSpot gives up on a request after 100 s (524); `lag`: how far the search index may be behind."""
+
+    settle: timedelta = timedelta(seconds=120)
+    lag: timedelta = timedelta(seconds=60)
+    misses: int = 3
+    read_within: timedelta = timedelta(seconds=10)
+    write_within: timedelta = timedelta(seconds=15)
+
+
+class _Effect(Protocol):
+    def render(self, key: str, fields: Fields) -> bytes: ...
+    def send(self, request: Send) -> Answer: ...
+    def find(self, sought: Sought) -> Finding: ...
+    def read_back(self, reference: str) -> Mapping[str, str | None]: ...
+
+
+class HubSpot:
+    """One private app in one portal. `token` is sent to `base_url` and nowhere else; `app_id` tells our own writes."""
+
+    system = SYSTEM
+
+    def __init__(
+        self,
+        base_url: str,
+        token: str,
+        *,
+        portal_id: str,
+        app_id: str,
+        times: HubSpotTimes | None = None,
+        schema: HubSpotSchema | None = None,
+    ) -> None:
+        self._times = times or HubSpotTimes()
+        self._schema = schema or HubSpotSchema()
+        self._portal_id = portal_id
+        self._transport = Transport(base_url, token)
+        self._reader = Reader(SYSTEM, self._transport, self._times.read_within)
+        self._subjects = Subjects(self._reader, portal_id, app_id, self._times.write_within)
+        self._effects: dict[str, _Effect] = {
+            CREATE_TASK: Tasks(self._reader, self._schema),
+            UPSERT_COMPANY: Companies(self._reader, self._schema),
+        }
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def contracts(self, operation: str) -> tuple[Contract, ...]:
+        """C2 by the unique property, then C4. C2 needs that property to be unique in the account: see `check`."""
+        self._effect(operation)
+        times = self._times
+        return Upsert(times.settle), LookupLagged(times.settle, times.lag, times.misses)
+
+    def render(self, operation: str, key: str, fields: Fields) -> bytes:
+        """Raises InvalidInput. Fields: see Tasks.render and Companies.render."""
+        return self._effect(operation).render(key, fields)
+
+    def send(self, request: Send) -> Answer:
+        """One POST."""
+        return self._effect(request.operation).send(request)
+
+    def probe(self, sought: Sought) -> Finding:
+        """Look by the named record, our key, and the index."""
+        try:
+            return self._effect(sought.operation).find(sought)
+        except ReadFailed as failure:
+            return Finding(Found.FAILED, str(failure.fields["reason"]))
+
+    def read_back(self, operation: str, reference: str) -> Mapping[str, str | None]:
+        """Raises ReadFailed. Fields: see Tasks.read_back and Companies.read_back."""
+        return self._effect(operation).read_back(reference)
+
+    def read_subject(self, subject: SubjectRef, wanted: Wanted) -> SubjectReading:
+        """Raises SubjectGone, Throttled or ReadFailed."""
+        return self._subjects.read(subject, wanted)
+
+    def successor(self, subject: SubjectRef) -> SubjectRef | None:
+        """Where a vanished record was merged into, if the index knows. Raises ReadFailed."""
+        return self._subjects.successor(subject)
+
+    def project(self, subject: SubjectRef, properties: Mapping[str, str | None]) -> None:
+        """Raises SubjectGone, Throttled or ReadFailed."""
+        self._subjects.project(subject, properties)
+
+    def check(self) -> Sequence[str]:
+        """Portal of the token, and whether the key properties are unique as C2 needs. Raises ReadFailed."""
+        details = self._reader.required(Request("GET", "/account-info/v3/details"))
+        portal = as_text(details.get("portalId"))
+        if portal != self._portal_id:
+            raise self._reader.failed("other_account")
+        keys = (("tasks", self._schema.operation_key), ("companies", self._schema.company_key))
+        return (f"hubspot: portal {portal}", *(self._key_property(kind, name) for kind, name in keys))
+
+    def _key_property(self, kind: str, name: str) -> str:
+        found = self._reader.found(Request("GET", f"/crm/v3/properties/{segment(kind)}/{segment(name)}"))
+        return f"hubspot: property {kind}.{name} {_uniqueness(found)}"
+
+    def _effect(self, operation: str) -> _Effect:
+        if operation not in self._effects:
+            raise InvalidInput("operation", f"one of {', '.join(self._effects)}")
+        return self._effects[operation]
+
+
+def _uniqueness(found: Object | None) -> str:
+    if found is None:
+        return "is missing"
+    return "is unique" if found.get("hasUniqueValue") is True else "is NOT unique: a repeated create would duplicate"

@@ -1,0 +1,141 @@
+"""Stripe: connected accounts under an idempotency key, found again by our key in their metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from connectors.classify import Object, child, children, text
+from connectors.fields import Fields
+from connectors.reading import Reader
+from connectors.stripe_account import differences, is_account, key_of, readable, rendered
+from connectors.stripe_answers import classified
+from connectors.transport import Request, Transport, segment
+from domain.contracts import Contract, Keyed, LookupStrong, Stored
+from domain.errors import InvalidInput, ReadFailed
+from domain.ports import Send, Sought
+from domain.signals import Answer, Finding, Found
+
+CREATE_ACCOUNT = "create_account"
+API_VERSION = "2026-10-28.endive"
+CLOCK_SKEW = timedelta(minutes=5)
+PAGE = 100
+MAX_PAGES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StripeTimes:
+    """`window`: how long Stripe keeps a key at least; `settle`: how long a request may run on after we gave up."""
+
+    window: timedelta = timedelta(hours=24)
+    margin: timedelta = timedelta(hours=1)
+    settle: timedelta = timedelta(seconds=120)
+    read_within: timedelta = timedelta(seconds=10)
+
+
+def absent(status: int, value: Object) -> bool:
+    """Stripe says 403 account_invalid for an account that does not exist or is not ours."""
+    return status == 404 or (status == 403 and text(child(value, "error"), "code") == "account_invalid")
+
+
+class Stripe:
+    """One platform account. `secret_key` is sent to `base_url` and nowhere else."""
+
+    system = "stripe"
+
+    def __init__(self, base_url: str, secret_key: str, times: StripeTimes | None = None) -> None:
+        self._times = times or StripeTimes()
+        self._transport = Transport(base_url, secret_key, {"Stripe-Version": API_VERSION})
+        self._reader = Reader(self.system, self._transport, self._times.read_within, absent)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def contracts(self, operation: str) -> tuple[Contract, ...]:
+        """C1, then C3: the list of accounts is no search index and does not lag (docs.stripe.com/search)."""
+        _known(operation)
+        keyed = Keyed(self._times.window, self._times.margin, Stored.ALL_STARTED)
+        return keyed, LookupStrong(self._times.settle)
+
+    def render(self, operation: str, key: str, fields: Fields) -> bytes:
+        """Fields: name, country, email; optional legal_form, bank_holder, iban, run_id. Raises InvalidInput."""
+        _known(operation)
+        return rendered(key, fields)
+
+    def send(self, request: Send) -> Answer:
+        """One POST /v1/accounts under the key."""
+        headers = {"Idempotency-Key": request.key, "Content-Type": "application/x-www-form-urlencoded"}
+        post = Request("POST", "/v1/accounts", body=request.content, headers=headers)
+        return classified(self._transport.write(post, request.within), request.content, datetime.now(UTC))
+
+    def probe(self, sought: Sought) -> Finding:
+        """The named account, else every account created since shortly before the first send, compared by our key."""
+        try:
+            return self._named(sought) or self._listed(sought)
+        except ReadFailed as failure:
+            return Finding(Found.FAILED, str(failure.fields["reason"]))
+
+    def read_back(self, operation: str, reference: str) -> Mapping[str, str | None]:
+        """The fields as `render` takes them, plus `operation_key`, and `iban_last4` for the IBAN. Raises ReadFailed."""
+        _known(operation)
+        return readable(self._reader.required(_account(reference)))
+
+    def check(self) -> Sequence[str]:
+        """Whose key this is. Raises ReadFailed."""
+        account = self._reader.required(Request("GET", "/v1/account"))
+        return (f"stripe: key of {text(account, 'id') or 'an account without id'}, API version {API_VERSION}",)
+
+    def _named(self, sought: Sought) -> Finding | None:
+        if sought.reference is None:
+            return None
+        account = self._reader.found(_account(sought.reference))
+        return None if account is None else _compared(account, sought)
+
+    def _listed(self, sought: Sought) -> Finding:
+        ours = [account for account in self._accounts(sought.since - CLOCK_SKEW) if key_of(account) == sought.key]
+        if len(ours) > 1:
+            return Finding(Found.MANY, "several_accounts")
+        return _compared(ours[0], sought) if ours else Finding(Found.NONE, "absent")
+
+    def _accounts(self, since: datetime) -> Iterator[Object]:
+        """Raises ReadFailed if any page of the list cannot be read."""
+        after: tuple[tuple[str, str], ...] = ()
+        for _ in range(MAX_PAGES):
+            query = (("limit", str(PAGE)), ("created[gte]", str(int(since.timestamp()))), *after)
+            page = self._reader.required(Request("GET", "/v1/accounts", query))
+            accounts = self._page(page)
+            yield from accounts
+            if not page["has_more"]:
+                return
+            after = (("starting_after", str(accounts[-1]["id"])),)
+        raise self._reader.failed("too_many_pages")
+
+    def _page(self, page: Object) -> tuple[Object, ...]:
+        accounts = children(page, "data")
+        complete = page.get("object") == "list" and isinstance(page.get("has_more"), bool)
+        if not complete or not all(map(is_account, accounts)) or (page["has_more"] and not accounts):
+            raise self._reader.failed("unreadable_list")
+        return accounts
+
+
+def _account(reference: str) -> Request:
+    return Request("GET", f"/v1/accounts/{segment(reference)}")
+
+
+def _compared(account: Object, sought: Sought) -> Finding:
+    """ONE only with our key and our content."""
+    reference = text(account, "id")
+    if not is_account(account):
+        return Finding(Found.FAILED, "unreadable_account")
+    if key_of(account) != sought.key:
+        return Finding(Found.FOREIGN, "other_key", reference)
+    differing = differences(sought.content, account)
+    if differing:
+        return Finding(Found.FOREIGN, f"other_{differing[0]}", reference)
+    return Finding(Found.ONE, "found", reference)
+
+
+def _known(operation: str) -> None:
+    if operation != CREATE_ACCOUNT:
+        raise InvalidInput("operation", CREATE_ACCOUNT)
