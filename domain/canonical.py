@@ -15,7 +15,10 @@ from domain.errors import InvalidInput
 Json: TypeAlias = "str | bool | int | Decimal | Sequence[Json] | Mapping[str, Json] | None"
 
 MAX_DIGITS = 400
-"""A number longer than this, written out, is refused: an exponent must not become a page of zeros."""
+"""A number with more digits on either side of the point is refused: an exponent must not become a page of zeros."""
+
+MAX_DEPTH = 100
+"""Deeper nesting is refused, whatever room the stack happens to leave."""
 
 
 class NotJson(InvalidInput):
@@ -24,7 +27,7 @@ class NotJson(InvalidInput):
     code = "not_json"
 
     def __init__(self, problem: str) -> None:
-        super().__init__("body", f"JSON without NaN, Infinity or repeated keys ({problem})")
+        super().__init__("body", f"one JSON value that every reader understands alike ({problem})")
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -56,21 +59,25 @@ def parse(raw: bytes) -> Json:
 def number_text(number: int | Decimal) -> str:
     """Integer digits, or a decimal without exponent or trailing zeros: 1.10 and 1.1 are one number."""
     exact = Decimal(number)
-    if not exact.is_finite() or exact.adjusted() > MAX_DIGITS or exact.adjusted() < -MAX_DIGITS:
+    if not exact.is_finite() or abs(exact.adjusted()) > MAX_DIGITS or len(exact.as_tuple().digits) > 2 * MAX_DIGITS:
         raise NotJson("a number is out of range")
     text = format(exact, "f")
     text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text in ("-0", "") else text
+    return "0" if text == "-0" else text
 
 
-def _spelled(value: Json) -> Json:
+def _spelled(value: object, room: int = MAX_DEPTH) -> Json:
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, int | Decimal):
         return number_text(value)
+    if room == 0:
+        raise NotJson("nested too deep")
     if isinstance(value, Mapping):
-        return {name: _spelled(inner) for name, inner in value.items()}
-    return [_spelled(inner) for inner in value]
+        return {name: _spelled(inner, room - 1) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(inner, room - 1) for inner in value]
+    raise NotJson(f"{type(value).__name__} has no JSON form")
 
 
 def canonical_bytes(value: Json) -> bytes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from domain.errors import InvalidInput
 
 _SAFE = re.compile(r"[A-Za-z0-9._-]{1,80}\Z")
+_DIGESTED = re.compile(r"k-[a-z2-7]{26}\Z")
 MAX_KEY = 512
 
 
@@ -20,15 +22,19 @@ def short_digest(*parts: str) -> str:
 
 
 def checked_key(key: str) -> str:
-    """A business key as given, or InvalidInput: 1 to 512 printable characters, not only blanks."""
-    if not key.strip() or len(key) > MAX_KEY or not key.isprintable():
+    """The one normal form of a business key: NFC, without spaces at its ends. Letters and case stay as given.
+
+    Raises InvalidInput unless 1 to 512 printable characters are left.
+    """
+    normal = unicodedata.normalize("NFC", key).strip(" ")
+    if not 1 <= len(normal) <= MAX_KEY or not normal.isprintable():
         raise InvalidInput("business_key", f"1 to {MAX_KEY} printable characters, not only spaces")
-    return key
+    return normal
 
 
 def safe_key(key: str) -> str:
-    """The key itself where Temporal UI can carry it, else `k-` and its digest."""
-    return key if _SAFE.match(key) else f"k-{short_digest(key)}"
+    """The key itself where Temporal UI can carry it, else `k-` and its digest (as for a key that looks like one)."""
+    return key if _SAFE.match(key) and not _DIGESTED.match(key) else f"k-{short_digest(key)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +51,17 @@ class SubjectRef:
 
 
 def subject_key(subject: SubjectRef) -> str:
-    """Business key of a request about one CRM record: account and object id, nothing from the payload."""
-    return checked_key(f"{subject.account}-{subject.object_id}")
+    """Business key of a request about one CRM record: account, type and id (ids repeat between types)."""
+    return checked_key(f"{subject.account}-{subject.object_type}-{subject.object_id}")
 
 
 def workflow_id(process: str, business_key: str, run_number: int, epoch: int) -> str:
-    """Id of the engine execution of a run, under 200 characters of `[A-Za-z0-9._-]`."""
-    return f"{safe_key(process)}.{safe_key(business_key)}.r{run_number}.e{epoch}"
+    """Id of the engine execution of a run, under 200 characters of `[A-Za-z0-9._-]`.
+
+    The process part holds no dot, so that no two (process, key) pairs meet in one id.
+    """
+    name = f"k-{short_digest(process)}" if "." in process else safe_key(process)
+    return f"{name}.{safe_key(business_key)}.r{run_number}.e{epoch}"
 
 
 @dataclass(frozen=True, slots=True)

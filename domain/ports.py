@@ -32,7 +32,7 @@ class SubjectReading:
     """
 
     live: SubjectRef
-    values: Mapping[str, str | None]
+    values: Mapping[str, str | None] = field(repr=False)
     marker: str
     makers: Mapping[str, str] = field(default_factory=dict)
     owner: str | None = None
@@ -45,7 +45,7 @@ class Send:
 
     operation: str
     key: str
-    content: bytes
+    content: bytes = field(repr=False)
     within: timedelta
 
 
@@ -55,7 +55,7 @@ class Sought:
 
     operation: str
     key: str
-    content: bytes
+    content: bytes = field(repr=False)
     since: datetime
     reference: str | None = None
 

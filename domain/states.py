@@ -95,18 +95,25 @@ MOVES: frozenset[tuple[ActorKind, RunState, RunState]] = _rows()
 """Every permitted (actor kind, previous, next). A move to the same open state is an event with new evidence."""
 
 
-def next_states(state: RunState) -> tuple[RunState, ...]:
+_NOT_AFTER_CANCEL = (S.NEEDS_OPERATOR, S.RUNNING)
+"""Once asked to stop, a run that needs an operator can only go on stopping, or fail."""
+
+
+def next_states(state: RunState, *, cancel_requested: bool = False) -> tuple[RunState, ...]:
     """The states that any actor may move to from here, the same state left out."""
-    return tuple(sorted({after for _, before, after in MOVES if before is state and after is not state}))
+    barred = {_NOT_AFTER_CANCEL} if cancel_requested else set()
+    moves = {(before, after) for _, before, after in MOVES} - barred
+    return tuple(sorted({after for before, after in moves if before is state and after is not state}))
 
 
-def check_move(kind: ActorKind, previous: RunState, following: RunState) -> None:
-    """Raise MoveNotPermitted unless the table has the row."""
-    if (kind, previous, following) in MOVES:
+def check_move(kind: ActorKind, previous: RunState, following: RunState, *, cancel_requested: bool = False) -> None:
+    """Raise MoveNotPermitted unless the table has the row, and the request to cancel leaves it open."""
+    barred = cancel_requested and (previous, following) == _NOT_AFTER_CANCEL
+    if (kind, previous, following) in MOVES and not barred:
         return
     raise MoveNotPermitted(
         f"{kind} may not move a run from {previous} to {following}",
-        next_actions=next_states(previous),
+        next_actions=next_states(previous, cancel_requested=cancel_requested),
         state=previous,
         asked=following,
     )
