@@ -1,0 +1,1 @@
+"""REMEMBERS: requests, versions, reviews, decisions, runs, events, operations and evidence, in Postgres."""

@@ -447,6 +447,7 @@ CREATE TABLE attempt (
     send_before   timestamptz NOT NULL,
     lease_until   timestamptz NOT NULL,
     content_sha256 bytea      NOT NULL,
+    token         text        NOT NULL UNIQUE,
     PRIMARY KEY (operation_key, number),
     CHECK (permitted_at < send_before AND send_before <= lease_until)
 );
@@ -601,3 +602,6 @@ BEGIN
     GRANT SELECT, INSERT, DELETE ON actor_role TO counterfoil_app;
     GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO counterfoil_app;
 END $$;
+
+-- The application itself, as the actor of automatic moves.
+INSERT INTO actor (id, kind, name) VALUES ('counterfoil', 'system', 'Counterfoil');

@@ -1,0 +1,214 @@
+"""Run rows: locking, fencing, and the one statement that moves a run and writes its event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, text
+
+from domain.errors import NotFound, RaceLost, Superseded
+from domain.execution import CODE_VERSION, Execution
+from domain.states import OPEN, ActorKind, RunKind, RunState, check_move
+
+SYSTEM_ACTOR = "counterfoil"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as it stands under the request lock."""
+
+    id: str
+    request_id: str
+    number: int
+    kind: RunKind
+    process: str
+    policy_version: str
+    business_key: str
+    correlation_id: str
+    state: RunState
+    seq: int
+    reason: str
+    state_since: datetime
+    deadline: datetime | None
+    next_owner: str | None
+    sealed_version: int | None
+    tries: int
+    cancel_requested_at: datetime | None
+    engine_epoch: int
+    engine_run: str | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN
+
+
+COLUMNS = """
+    run.id, run.request_id, run.number, run.kind, run.process, run.policy_version, request.business_key,
+    run.correlation_id, run.state, run.seq, run.reason, run.state_since, run.deadline, run.next_owner,
+    run.sealed_version, run.tries, run.cancel_requested_at, run.engine_epoch, run.engine_run
+"""
+LOAD = text(f"SELECT {COLUMNS} FROM run JOIN request ON request.id = run.request_id WHERE run.id = :run")
+LOCK = text(f"""
+    SELECT {COLUMNS} FROM request JOIN run ON request.id = run.request_id WHERE run.id = :run
+    FOR UPDATE OF request, run
+""")
+
+
+def as_run(row: RowMapping) -> Run:
+    """The row as a value with its enumerations."""
+    return Run(**{**row, "kind": RunKind(row["kind"]), "state": RunState(row["state"])})
+
+
+def load_run(connection: Connection, run_id: str) -> Run:
+    """The run without a lock: for deciding what to read outside, never for deciding what to write. Raises NotFound."""
+    return _found(connection.execute(LOAD, {"run": run_id}).mappings().first(), run_id)
+
+
+def lock_run(connection: Connection, run_id: str) -> Run:
+    """The run under the request lock, the one lock of the store. Raises NotFound."""
+    return _found(connection.execute(LOCK, {"run": run_id}).mappings().first(), run_id)
+
+
+def _found(row: RowMapping | None, run_id: str) -> Run:
+    if row is None:
+        raise NotFound("run", run_id)
+    return as_run(row)
+
+
+CLAIM = text("""
+    WITH seen AS (
+        INSERT INTO engine_execution (run_id, epoch, engine_run) VALUES (:run, :epoch, :engine_run)
+        ON CONFLICT DO NOTHING RETURNING engine_run
+    )
+    UPDATE run SET engine_run = seen.engine_run, engine_health = 'ok', engine_checked_at = clock_timestamp()
+    FROM seen WHERE run.id = :run RETURNING run.engine_run
+""")
+
+
+def fenced(connection: Connection, run: Run, execution: Execution) -> Run:
+    """The run, if this execution owns it: the newest execution of the highest epoch does.
+
+    An execution that was seen before and is not the owner any more raises Superseded; one never seen is newer than all
+    that were (a reset makes a new one), so it takes over.
+    """
+    if execution.epoch < run.engine_epoch:
+        raise Superseded("a later epoch owns this run", run=run.id)
+    if run.engine_run == execution.engine_run or not run.is_open:
+        return run
+    named = {"run": run.id, "epoch": execution.epoch, "engine_run": execution.engine_run}
+    if connection.execute(CLAIM, named).first() is None:
+        raise Superseded("a newer execution owns this run", run=run.id)
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One transition to record. `changes` are further columns of the run row that ride in the same statement."""
+
+    to: RunState
+    reason: str
+    step: str = ""
+    attempt: int = 0
+    next_owner: str | None = None
+    deadline: datetime | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    tries: int = 0
+    seal: int | None = None
+    unseal: bool = False
+
+
+MOVE = text("""
+    WITH moved AS (
+        UPDATE run SET state = :next, seq = seq + 1, reason = :reason, deadline = :deadline, next_owner = :next_owner,
+            state_since = CASE WHEN state = :next THEN state_since ELSE clock_timestamp() END, tries = :tries,
+            sealed_version = CASE WHEN :unseal THEN NULL ELSE coalesce(:seal, sealed_version) END
+        WHERE id = :run AND state = :previous AND seq = :seq
+        RETURNING id, seq, request_id, policy_version, correlation_id, state_since, sealed_version
+    ), written AS (
+        INSERT INTO event (run_id, seq, request_id, step, attempt, previous, next, reason, actor_kind, actor_id, at,
+            workflow_version, policy_version, correlation_id, next_owner, deadline, evidence, previous_hash, hash)
+        SELECT id, seq, request_id, :step, :attempt, :previous, :next, :reason, :actor_kind, :actor_id,
+            clock_timestamp(), :code_version, policy_version, correlation_id, :next_owner,
+            cast(:deadline AS timestamptz), cast(:evidence AS jsonb), '', ''
+        FROM moved
+    )
+    SELECT seq, state_since, sealed_version FROM moved
+""")
+
+
+def move(
+    connection: Connection, run: Run, made: Move, by: tuple[ActorKind, str] = (ActorKind.WORKER, SYSTEM_ACTOR)
+) -> Run:
+    """Record one transition; return the run after it.
+
+    The same state, reason, owner and deadline without new evidence adds nothing. Raises MoveNotPermitted, or RaceLost
+    when the row is not as it was loaded.
+    """
+    check_move(by[0], run.state, made.to)
+    if _says_nothing_new(run, made):
+        return run
+    row = connection.execute(MOVE, _parameters(run, made, by)).first()
+    if row is None:
+        raise RaceLost("the run moved meanwhile", run=run.id, next_actions=["read it again"])
+    return Run(
+        **{
+            **{name: getattr(run, name) for name in Run.__dataclass_fields__},
+            "state": made.to,
+            "reason": made.reason,
+            "deadline": made.deadline,
+            "next_owner": made.next_owner,
+            "tries": made.tries,
+            "seq": row.seq,
+            "state_since": row.state_since,
+            "sealed_version": row.sealed_version,
+        }
+    )
+
+
+def _says_nothing_new(run: Run, made: Move) -> bool:
+    same = (run.state, run.reason, run.next_owner, run.deadline) == (
+        made.to,
+        made.reason,
+        made.next_owner,
+        made.deadline,
+    )
+    return same and not made.evidence and made.seal is None and not made.unseal
+
+
+def _parameters(run: Run, made: Move, by: tuple[ActorKind, str]) -> dict[str, Any]:
+    return {
+        "run": run.id,
+        "previous": run.state,
+        "next": made.to,
+        "seq": run.seq,
+        "reason": made.reason,
+        "step": made.step,
+        "attempt": made.attempt,
+        "next_owner": made.next_owner,
+        "deadline": made.deadline,
+        "evidence": json.dumps(dict(made.evidence), default=str),
+        "tries": made.tries,
+        "seal": made.seal,
+        "unseal": made.unseal,
+        "actor_kind": by[0],
+        "actor_id": by[1],
+        "code_version": CODE_VERSION,
+    }
+
+
+SEEN = text("UPDATE run SET nudge_seen = nudge WHERE id = :run AND nudge_seen < nudge")
+NUDGE = text("UPDATE run SET nudge = nudge + 1, nudged_at = clock_timestamp() WHERE id = :run")
+
+
+def nudge_seen(connection: Connection, run_id: str) -> None:
+    """The run's execution has looked: every hint until now has arrived."""
+    connection.execute(SEEN, {"run": run_id})
+
+
+def want_nudge(connection: Connection, run_id: str) -> None:
+    """Record that the run's execution should look again; the sweep repeats the hint until it has."""
+    connection.execute(NUDGE, {"run": run_id})

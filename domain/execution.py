@@ -1,0 +1,65 @@
+"""What travels through Temporal: ids, numbers, codes and times, never anything from an input version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+CODE_VERSION = "1"
+"""Version of the workflow code, recorded in every event; raised with every patched change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Which engine execution asks: the epoch from the store and Temporal's own run id."""
+
+    epoch: int
+    engine_run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The one input of every process workflow."""
+
+    run_id: str
+    epoch: int
+    process: str
+    business_key: str
+    link: str
+    send_seconds: float
+    """Longest time that an activity which sends may take: permit, request and saving the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """The one input of every activity."""
+
+    run_id: str
+    execution: Execution
+    step: str
+
+
+class Then(StrEnum):
+    """What the workflow does next. The store decided; the workflow only waits and calls."""
+
+    GO_ON = "go_on"
+    WAIT = "wait"
+    REVIEW = "review"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """The one result of every activity: what to do next and what a person in Temporal UI should read meanwhile."""
+
+    then: Then
+    state: str
+    reason: str
+    input_version: int
+    next_owner: str
+    deadline: datetime | None
+    until: datetime | None
+    """With WAIT: look again at this time, or earlier when nudged."""
+    summary: str
+    details: str
