@@ -47,6 +47,6 @@ $(STAMP):
 	echo "making .venv with $$found from requirements.lock"; \
 	"$$found" -m venv $$clear .venv; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
-	$(BIN)/pip install --quiet --require-hashes -r requirements.lock; \
+	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements.lock; \
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .; \
 	touch $@

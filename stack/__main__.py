@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from stack.environment import chosen_by_operator, gateway_url, sandbox_url, temporal_address, temporal_ui_url
 from stack.errors import StackError
 from stack.ports import LOOPBACK, PREFIX, Ports, setting_name
+from stack.programs import Parts, counterfoil
 from stack.provision import DATABASE
 from stack.supervisor import Stack
 
@@ -28,24 +29,23 @@ class StackSettings(BaseSettings):
     data: Path = Path(".counterfoil")
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], parts: Parts = counterfoil) -> int:
     if arguments != ["up"]:
         print("usage: python -m stack up", file=sys.stderr)
         return CANNOT_BEGIN
     try:
-        return up(StackSettings().data, Ports())
+        return up(Stack(StackSettings().data, Ports(), chosen_by_operator(os.environ), parts))
     except ValidationError as error:
         return _say(_bad_settings(error), CANNOT_BEGIN)
     except StackError as error:
         return _say(str(error), error.exit_code)
 
 
-def up(root: Path, ports: Ports) -> int:
+def up(stack: Stack) -> int:
     _stop_on(signal.SIGTERM, signal.SIGHUP)
-    stack = Stack(root, ports, chosen_by_operator(os.environ))
     try:
         stack.start()
-        print(addresses(ports, root), flush=True)
+        print(addresses(stack.ports, stack.paths.root), flush=True)
         watch(stack)
     except KeyboardInterrupt:
         print("stopping", flush=True)

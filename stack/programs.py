@@ -38,6 +38,7 @@ class Plan:
 
 
 Part = Child | Job
+Parts = Callable[[Plan], Sequence[Part]]
 
 
 def counterfoil(plan: Plan) -> Sequence[Part]:

@@ -4,7 +4,7 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from stack.environment import environment, temporal_profile
 from stack.errors import StackError
 from stack.files import Paths, write_private, write_variables
 from stack.ports import Ports
-from stack.programs import Part, Plan, counterfoil
+from stack.programs import Part, Parts, Plan, counterfoil
 from stack.secret_values import kept_secrets
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -50,7 +50,7 @@ class Stack:
         root: Path,
         ports: Ports,
         overrides: Mapping[str, str] | None = None,
-        parts: Callable[[Plan], Sequence[Part]] = counterfoil,
+        parts: Parts = counterfoil,
     ) -> None:
         self.paths = Paths(root.absolute())
         self.ports = ports
