@@ -28,14 +28,15 @@ from connectors.classify import (
     unauthenticated,
 )
 from connectors.transport import Lost, Reply
-from domain.canonical import NotJson, parse
 from domain.signals import Answer
 
 Success: TypeAlias = Callable[[Reply, Object], Answer]
 
 _HOLDER = re.compile(r"Existing ID: ([0-9]+)|([0-9]+) already has that value")
 _CONFLICTS = ("CONFLICT", "OBJECT_ALREADY_EXISTS")
-_TAKEN = "conflicting_unique_value"
+_TAKEN = "CONFLICTING_UNIQUE_VALUE"
+_CODE = re.compile(r'"error":\s*"([A-Z_]{1,60})"')
+_PROPERTY = re.compile(r'"name":\s*"([a-z0-9_]{1,60})"')
 
 
 def classified(reply: Reply | Lost, now: datetime, success: Success) -> Answer:
@@ -63,29 +64,17 @@ def _refusal(reply: Reply, error: Object, now: datetime) -> Answer:
 
 def refused(reply: Reply, error: Object) -> Answer:
     """One error object, of a whole answer or of one input of a batch, by its category."""
-    category, problems = text(error, "category"), _problems(error)
-    if category in _CONFLICTS or any(code == _TAKEN for code, _ in problems):
-        return exists(reply, _holder(error))
-    if category != "VALIDATION_ERROR":
-        return doubtful(reply, machine_code(category))
-    details = [":".join(part for part in problem if part) for problem in problems[:1]]
-    return rejected(reply, ":".join(["validation_error", *details]))
+    category, message = text(error, "category"), text(error, "message") or ""
+    holder = _HOLDER.search(message)
+    if category in _CONFLICTS or holder or _TAKEN in message:
+        return exists(reply, (holder[1] or holder[2]) if holder else None)
+    if category == "VALIDATION_ERROR":
+        return rejected(reply, ":".join(("validation_error", *_problem(error, message))))
+    return doubtful(reply, machine_code(category))
 
 
-def _holder(error: Object) -> str | None:
-    found = _HOLDER.search(text(error, "message") or "")
-    return (found[1] or found[2]) if found else None
-
-
-def _problems(error: Object) -> list[tuple[str, str]]:
-    """(code, property) of each refused value: listed under `errors`, or as JSON inside the message text."""
-    listed = [(machine_code(one.get("code")), "") for one in children(error, "errors") if one.get("code")]
-    return listed + [(machine_code(one.get("error")), machine_code(one.get("name"))) for one in _embedded(error)]
-
-
-def _embedded(error: Object) -> tuple[Object, ...]:
-    _, bracket, rest = (text(error, "message") or "").partition("[")
-    try:
-        return children({"list": parse((bracket + rest).encode("utf-8", "replace"))}, "list")
-    except NotJson:
-        return ()
+def _problem(error: Object, message: str) -> list[str]:
+    """Code and property of the first refused value: under `errors`, or in the JSON inside the message text."""
+    listed = [machine_code(one["code"]) for one in children(error, "errors") if text(one, "code")]
+    embedded = [found[1] for pattern in (_CODE, _PROPERTY) if (found := pattern.search(message))]
+    return listed[:1] or [machine_code(part) for part in embedded]

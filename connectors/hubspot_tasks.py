@@ -44,12 +44,15 @@ class Tasks:
     schema: HubSpotSchema
 
     def render(self, key: str, fields: Fields) -> bytes:
-        """Fields: title; optional body, owner, due_at (ISO 8601), subject_id (a company), run_id (in the body)."""
+        """Fields: title; optional body, owner, due_at (ISO 8601), subject_id (a company), run_id (in the body).
+
+        HubSpot requires a due time: without one the task is due at the end of the day on which it is rendered.
+        """
         given = present(fields, "title")
         body = _body(given)
         named = {
             self.schema.operation_key: key,
-            "hs_timestamp": given.get("due_at"),
+            "hs_timestamp": given.get("due_at") or _end_of_day(datetime.now(UTC)),
             "hs_task_subject": given["title"],
             "hs_task_body": body,
             "hs_task_status": "NOT_STARTED",
@@ -114,6 +117,10 @@ class Tasks:
         if differing:
             return Finding(Found.FOREIGN, f"other_{differing[0]}", reference)
         return Finding(Found.ONE, "found", reference)
+
+
+def _end_of_day(now: datetime) -> str:
+    return f"{now.astimezone(UTC):%Y-%m-%d}T23:59:00.000Z"
 
 
 def _body(given: dict[str, str]) -> str:

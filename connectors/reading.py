@@ -50,7 +50,7 @@ class Reader:
         if value is not None and self.absent(reply.status, value):
             return None
         if value is None or reply.status != 200:
-            raise self.failed(reply.defect or f"http_{reply.status}")
+            raise self.failed(reply.defect or _reason(reply))
         return value
 
     def failed(self, reason: str) -> ReadFailed:
@@ -63,3 +63,7 @@ class Reader:
         return Throttled(
             f"{self.system} refused a read for now", system=self.system, reason="throttled", retry_after=seconds
         )
+
+
+def _reason(reply: Reply) -> str:
+    return "unreadable" if reply.status == 200 else f"http_{reply.status}"

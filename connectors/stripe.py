@@ -93,10 +93,11 @@ class Stripe:
         return None if account is None else _compared(account, sought)
 
     def _listed(self, sought: Sought) -> Finding:
-        ours = [account for account in self._accounts(sought.since - CLOCK_SKEW) if key_of(account) == sought.key]
+        accounts = self._accounts(sought.since - CLOCK_SKEW)
+        ours = {account["id"]: account for account in accounts if key_of(account) == sought.key}
         if len(ours) > 1:
             return Finding(Found.MANY, "several_accounts")
-        return _compared(ours[0], sought) if ours else Finding(Found.NONE, "absent")
+        return _compared(ours.popitem()[1], sought) if ours else Finding(Found.NONE, "absent")
 
     def _accounts(self, since: datetime) -> Iterator[Object]:
         """Raises ReadFailed if any page of the list cannot be read."""

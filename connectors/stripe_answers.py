@@ -55,7 +55,7 @@ def _success(reply: Reply, value: Object | None, content: bytes) -> Answer:
 
 def _refusal(reply: Reply, error: Object, now: datetime) -> Answer:
     if reply.status == 429:
-        return throttled(reply, now, "rate_limit", refused=bool(error))
+        return throttled(reply, now, machine_code(error.get("code") or "rate_limit"), refused=bool(error))
     if not error:
         return doubtful(reply)
     if text(error, "type") == "idempotency_error":

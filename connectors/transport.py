@@ -38,8 +38,8 @@ class Request:
     method: str
     path: str
     query: tuple[tuple[str, str], ...] = ()
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def target(self) -> str:
@@ -51,8 +51,8 @@ class Reply:
     """An answer with its status line. `defect` is empty if the body is whole, else `cut`, `timeout` or `too_large`."""
 
     status: int
-    headers: tuple[tuple[str, str], ...] = ()
-    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    body: bytes = field(default=b"", repr=False)
     defect: str = ""
 
     def header(self, name: str) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ class Transport:
     """
 
     def __init__(self, base_url: str, bearer: str, headers: Mapping[str, str] | None = None) -> None:
-        self._url = httpcore.URL(checked_base(base_url))
+        self._url = checked_base(base_url)
         self._headers = {**(headers or {}), "Authorization": f"Bearer {checked_secret(bearer)}"}
         self._tls = httpx.create_ssl_context()
         self._backend = _BoundedBackend()
@@ -249,12 +249,20 @@ def _received(response: httpcore.Response) -> Reply:
     return Reply(response.status, headers, bytes(body[:MAX_ANSWER]), defect)
 
 
-def checked_base(base_url: str) -> str:
-    """A base URL that can be called, without trailing slash. Raises InvalidInput."""
-    url = httpx.URL(base_url)
+def checked_base(base_url: str) -> httpcore.URL:
+    """A base URL that can be called. Raises InvalidInput."""
+    try:
+        url = httpx.URL(base_url)
+        url.host.encode("idna")
+    except (httpx.InvalidURL, UnicodeError):
+        raise _not_a_base() from None
     if url.scheme not in ("http", "https") or not url.host or url.query or url.userinfo:
-        raise InvalidInput("base_url", "an http or https address without user, password or query")
-    return base_url.rstrip("/")
+        raise _not_a_base()
+    return httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+
+
+def _not_a_base() -> InvalidInput:
+    return InvalidInput("base_url", "an http or https address without user, password or query")
 
 
 def checked_secret(secret: str) -> str:
