@@ -72,6 +72,11 @@ CLAIM = text("""
         :occurred_at, :made_by, :marker, :inputs, :inputs_sha256, :disposition, :reason)
     ON CONFLICT (source, dedupe_key) DO NOTHING RETURNING id
 """)
+UNDERSTOOD = (
+    *("change", "system", "account", "object_type", "object_id"),
+    *("occurred_at", "made_by", "inputs", "inputs_sha256"),
+)
+"""Columns that stay empty where an element was not understood."""
 SETTLE = text("""
     UPDATE delivery SET disposition = :disposition, reason = :reason, request_id = :request, run_id = :run,
         settled_at = CASE WHEN :disposition = 'pending_read' THEN NULL ELSE clock_timestamp() END

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, RowMapping, text
 
 from domain.errors import NotFound, RaceLost, Superseded
 from domain.execution import CODE_VERSION, Execution
-from domain.states import OPEN, ActorKind, RunKind, RunState, check_move
+from domain.states import MOVES, OPEN, ActorKind, RunKind, RunState, check_move
 
 SYSTEM_ACTOR = "counterfoil"
 
@@ -167,6 +167,13 @@ def move(
             "sealed_version": row.sealed_version,
         }
     )
+
+
+def move_through_running(connection: Connection, run: Run, made: Move) -> Run:
+    """Move there, by way of `running` where the table has no direct way for a worker."""
+    if (ActorKind.WORKER, run.state, made.to) not in MOVES:
+        run = move(connection, run, Move(RunState.RUNNING, "looking_again", made.step, evidence={"from": run.reason}))
+    return move(connection, run, made)
 
 
 def _says_nothing_new(run: Run, made: Move) -> bool:

@@ -1,0 +1,280 @@
+"""Operations: the permit that is the only door to sending, the answers, and what they settle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from business_store.facts import Facts, Operation, StoredVersion, load_facts
+from business_store.runs import Move, move_through_running
+from domain.canonical import sha256
+from domain.contracts import Contract
+from domain.execution import Execution
+from domain.identity import OperationIdentity, operation_key
+from domain.permits import Asking, Follow, FreshReading, Line, Permission, Permitted, Refused, Timing, permission
+from domain.signals import Answer, Evidence, Finding, Found, Signal
+from domain.states import RunState
+
+BY_OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Sendable:
+    """What is to be sent for one step, before anybody permitted it. `content` is rendered for `key`."""
+
+    step: str
+    system: str
+    kind: str
+    key: str
+    generation: int
+    content: bytes
+    contracts: tuple[Contract, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PermitAsked:
+    """One call for a permit. `token` names the caller, so that a lost commit is found and not asked for twice."""
+
+    sendable: Sendable
+    reading: FreshReading | None
+    timing: Timing
+    execution: Execution
+    token: str
+
+
+def next_generation(facts: Facts, step: str, item: str = "") -> int:
+    """The generation that a send of this step belongs to: the last one, or a new one after proof of its absence."""
+    line = facts.line(step, item)
+    if line is None:
+        return 1
+    return line.generation + 1 if over_for_good(line) else line.generation
+
+
+def over_for_good(operation: Operation) -> bool:
+    """Proved not to have happened, by a refusal or by an operator's recorded word."""
+    declared = operation.outcome == "not_sent" and operation.settled_by.startswith(BY_OPERATOR)
+    return operation.outcome == "rejected" or declared
+
+
+def key_for(facts: Facts, step: str, generation: int, item: str = "") -> str:
+    """The key of a create effect: request, step, item and generation, whichever run asks."""
+    return operation_key(OperationIdentity(facts.run.request_id, step, item, generation))
+
+
+INSERT_OPERATION = text("""
+    INSERT INTO operation (key, request_id, run_id, step, generation, input_version, policy_version, system, kind,
+        content, content_sha256, outcome, in_flight_attempt, in_flight_until)
+    VALUES (:key, :request, :run, :step, :generation, :version, :policy, :system, :kind, :content, :sha, 'unknown',
+        :attempt, :lease_until)
+""")
+TAKE_OFF = text("""
+    UPDATE operation SET outcome = 'unknown', in_flight_attempt = :attempt, in_flight_until = :lease_until
+    WHERE key = :key AND (in_flight_attempt IS NULL OR in_flight_until <= clock_timestamp()) RETURNING key
+""")
+INSERT_ATTEMPT = text("""
+    INSERT INTO attempt (operation_key, number, run_id, decision_id, epoch, engine_run, permitted_at, send_before,
+        lease_until, content_sha256, token)
+    VALUES (:key, :attempt, :run, :decision, :epoch, :engine_run, :now, :send_before, :lease_until, :sha, :token)
+""")
+BY_TOKEN = text("SELECT number, send_before, lease_until, decision_id FROM attempt WHERE token = :token")
+
+
+def permit(connection: Connection, facts: Facts, asked: PermitAsked) -> Permission:
+    """Under the request lock: write operation and attempt, or say why not. The first permit seals the version."""
+    given = connection.execute(BY_TOKEN, {"token": asked.token}).first()
+    if given is not None:
+        return Permitted(given.number, given.send_before, given.lease_until, given.decision_id)
+    target, line = facts.target, facts.line(asked.sendable.step)
+    if target is None or _former_exists(facts, asked.sendable):
+        return Refused("former_generation_exists" if target else "no_version", Follow.OPERATOR)
+    same = line if line is not None and line.generation == asked.sendable.generation else None
+    answer = permission(
+        _asking(facts, target, asked.sendable.system), _line(asked, same), asked.reading, asked.timing, facts.now
+    )
+    if isinstance(answer, Permitted):
+        _write(connection, facts, asked, answer)
+    return answer
+
+
+def _former_exists(facts: Facts, sendable: Sendable) -> bool:
+    """Evidence that any former generation exists bars every later one."""
+    former = [o for o in facts.operations if o.step == sendable.step and o.generation < sendable.generation]
+    return any(exists(operation.evidence) or not over_for_good(operation) for operation in former)
+
+
+def exists(evidence: Evidence) -> bool:
+    """Whether anything recorded says that the effect was made."""
+    answered = any(r.answer.signal is Signal.ACCEPTED for a in evidence.attempts for r in a.answers)
+    return answered or any(p.finding.found is Found.ONE for p in evidence.probes)
+
+
+def _asking(facts: Facts, target: StoredVersion, system: str) -> Asking:
+    newest = facts.newest or target
+    run = facts.run
+    return Asking(
+        kind=run.kind,
+        state=run.state,
+        version=target.version,
+        newest_fingerprint=newest.version.fingerprint,
+        sealed=run.sealed_version is not None,
+        decisions=facts.decisions,
+        canceled=run.cancel_requested_at is not None,
+        subjects_collide=facts.subjects_collide,
+        unread_deliveries=facts.unread > 0,
+        throttled_until=facts.throttles.get(system),
+    )
+
+
+def _line(asked: PermitAsked, same: Operation | None) -> Line:
+    if same is None:
+        return Line(asked.sendable.contracts, Evidence(), None)
+    return Line(asked.sendable.contracts, same.evidence, same.in_flight_until)
+
+
+def _write(connection: Connection, facts: Facts, asked: PermitAsked, permitted: Permitted) -> None:
+    run, sendable, target = facts.run, asked.sendable, facts.target
+    assert target is not None
+    named = {
+        "key": sendable.key,
+        "request": run.request_id,
+        "run": run.id,
+        "step": sendable.step,
+        "generation": sendable.generation,
+        "version": target.version.number,
+        "policy": run.policy_version,
+        "system": sendable.system,
+        "kind": sendable.kind,
+        "content": sendable.content,
+        "sha": sha256(sendable.content),
+        "attempt": permitted.attempt,
+        "decision": permitted.decision_id,
+        "epoch": asked.execution.epoch,
+        "engine_run": asked.execution.engine_run,
+        "now": facts.now,
+        "send_before": permitted.send_before,
+        "lease_until": permitted.lease_until,
+        "token": asked.token,
+    }
+    connection.execute(INSERT_OPERATION if permitted.attempt == 1 else TAKE_OFF, named)
+    evidence = {"operation": sendable.key, "content_sha256": sha256(sendable.content).hex()}
+    evidence |= {"decision": permitted.decision_id, "send_before": permitted.send_before.isoformat()}
+    made = Move(
+        RunState.RUNNING,
+        "permitted",
+        sendable.step,
+        permitted.attempt,
+        evidence=evidence,
+        tries=run.tries,
+        seal=run.sealed_version or target.version.number,
+    )
+    move_through_running(connection, run, made)
+    connection.execute(INSERT_ATTEMPT, named)
+
+
+INSERT_ANSWER = text("""
+    INSERT INTO answer (id, operation_key, attempt, signal, code, doubt, reference, retry_after, refused, http_status,
+        excerpt)
+    VALUES (:id, :key, :attempt, :signal, :code, :doubt, :reference, :retry_after, :refused, :http_status, :excerpt)
+    ON CONFLICT DO NOTHING
+""")
+THROTTLE = text("""
+    INSERT INTO throttle (system, until) VALUES (:system, clock_timestamp() + :wait)
+    ON CONFLICT (system) DO UPDATE SET until = greatest(throttle.until, excluded.until)
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer to record: `id` is the sender's own, so that saving it again adds nothing."""
+
+    id: str
+    key: str
+    attempt: int
+    answer: Answer
+
+
+def record_answer(connection: Connection, answered: Answered) -> None:
+    """Insert the answer, whoever owns the run by now: a late answer is evidence and never lost."""
+    answer = answered.answer
+    connection.execute(
+        INSERT_ANSWER,
+        {
+            "id": answered.id,
+            "key": answered.key,
+            "attempt": answered.attempt,
+            "signal": answer.signal,
+            "code": answer.code,
+            "doubt": answer.doubt,
+            "reference": answer.reference,
+            "retry_after": answer.retry_after,
+            "refused": answer.refused,
+            "http_status": answer.http_status,
+            "excerpt": answer.excerpt.replace("\0", "�")[:500],
+        },
+    )
+
+
+def throttle(connection: Connection, system: str, wait: timedelta) -> None:
+    """Slow every run down that talks to this system."""
+    connection.execute(THROTTLE, {"system": system, "wait": wait})
+
+
+INSERT_PROBE = text("""
+    INSERT INTO probe (id, operation_key, began_at, found, code, reference)
+    VALUES (:id, :key, :began_at, :found, :code, :reference) ON CONFLICT DO NOTHING
+""")
+
+
+def record_probe(connection: Connection, probe_id: str, key: str, began_at: datetime, finding: Finding) -> None:
+    """Insert what one look-up saw; `began_at` is the database clock before it."""
+    connection.execute(
+        INSERT_PROBE,
+        {
+            "id": probe_id,
+            "key": key,
+            "began_at": began_at,
+            "found": finding.found,
+            "code": finding.code,
+            "reference": finding.reference,
+        },
+    )
+
+
+SETTLE = text("""
+    UPDATE operation SET outcome = :outcome, settled_by = :by, reference = coalesce(:reference, reference),
+        in_flight_attempt = NULL, in_flight_until = NULL
+    WHERE key = :key
+""")
+LAND = text("UPDATE operation SET in_flight_attempt = NULL, in_flight_until = NULL WHERE key = :key")
+
+
+def set_outcome(connection: Connection, key: str, outcome: str, by: str, reference: str | None = None) -> None:
+    """Project a settled outcome onto the operation's row."""
+    connection.execute(SETTLE, {"key": key, "outcome": outcome, "by": by, "reference": reference})
+
+
+def land(connection: Connection, key: str) -> None:
+    """The latest attempt is not in flight any more, and what it did is still in doubt."""
+    connection.execute(LAND, {"key": key})
+
+
+UNSEALABLE = ("rejected", "not_sent")
+
+
+def unsealed(connection: Connection, facts: Facts) -> Facts:
+    """Lift the seal when every operation of the run is proved not executed: a newer version may then be asked about."""
+    own = [operation for operation in facts.operations if operation.run_id == facts.run.id]
+    if facts.run.sealed_version is None or not own or any(o.outcome not in UNSEALABLE for o in own):
+        return facts
+    run = facts.run
+    made = Move(run.state, "seal_lifted", next_owner=run.next_owner, deadline=run.deadline, unseal=True)
+    return load_facts(connection, move_through_running(connection, run, made))
+
+
+def evidence_of(operation: Operation) -> Mapping[str, Any]:
+    """How events name an operation."""
+    return {"operation": operation.key, "generation": operation.generation}
