@@ -61,7 +61,7 @@ def standard_webhooks_verdict(
     stamp, msg_id = _header(headers, WEBHOOK_TIMESTAMP), _header(headers, WEBHOOK_ID)
     if not _fresh(stamp, _SECOND, now):
         return ReceiptVerdict.STALE_TIMESTAMP
-    if not _WEBHOOK_ID.match(msg_id):
+    if not is_message_id(msg_id):
         return ReceiptVerdict.BAD_SIGNATURE
     keys = [key for key in map(_webhook_key, _each(secrets)) if key]
     return _verdict(
@@ -79,6 +79,11 @@ def sign_standard_webhook(secret: str, msg_id: str, timestamp: int, body: bytes)
         WEBHOOK_TIMESTAMP: stamp,
         WEBHOOK_SIGNATURE: _webhook_v1(key, msg_id, stamp, body),
     }
+
+
+def is_message_id(text: str) -> bool:
+    """Whether a webhook-id can serve as a key: 1 to 255 printable ASCII characters without blanks."""
+    return bool(_WEBHOOK_ID.match(text))
 
 
 def _hubspot_v3(secret: str, public_url: str, stamp: str, body: bytes) -> str:

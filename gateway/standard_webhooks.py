@@ -11,6 +11,7 @@ from domain.deliveries import Change, Delivery, Quarantined
 from domain.errors import InvalidInput
 from domain.identity import SubjectRef, crm_user
 from gateway.elements import fields_of, is_storable, printable, value_text, whole_text
+from gateway.signatures import is_message_id
 
 SYSTEM = "standard-webhooks"
 
@@ -18,7 +19,6 @@ CHANGES = {"partner_request.submitted": Change.SUBMITTED, "partner_request.amend
 # Python's own reader takes dates, week numbers, times without offset and text after the Z as well.
 _RFC_3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})\Z")
 _FIELD = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
-_MESSAGE_ID = re.compile(r"[!-~]{1,255}\Z")
 
 
 def parse_standard_webhook(webhook_id: str, body: bytes) -> list[Delivery | Quarantined]:
@@ -26,7 +26,7 @@ def parse_standard_webhook(webhook_id: str, body: bytes) -> list[Delivery | Quar
 
     `webhook_id` is the same over all redeliveries, so it is the key of a quarantined event as well.
     """
-    if not _MESSAGE_ID.match(webhook_id):
+    if not is_message_id(webhook_id):
         raise InvalidInput("webhook-id", "1 to 255 printable ASCII characters without blanks")
     event = parse(body)
     return [] if event == [] else [_read(webhook_id, event)]

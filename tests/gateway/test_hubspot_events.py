@@ -301,6 +301,12 @@ def test_c20_a_merge_that_cannot_be_followed_is_quarantined(ids: dict[str, Any],
     assert element.reason.startswith(named)
 
 
+def test_c20_the_object_id_of_a_merge_is_part_of_its_key() -> None:
+    ids = {"primaryObjectId": 201, "mergedObjectIds": [202], "newObjectId": 305}
+    found = {only(merge(**ids, **object_id)).dedupe_key for object_id in ({}, {"objectId": 201}, {"objectId": "202"})}
+    assert len(found) == 3
+
+
 def test_a_reason_never_holds_the_value() -> None:
     assert "secret-iban" not in refused(objectId="secret-iban").reason
     assert "secret-iban" not in refused(propertyValue={"secret-iban": 1}).reason

@@ -185,6 +185,12 @@ def test_standard_webhooks_sign_the_id(change: dict[str, str]) -> None:
     assert standard_webhooks_verdict([WHSEC], {**signed, **change}, BODY, NOW) is BAD
 
 
+@pytest.mark.parametrize("message", ["", "a b", "msg\n", "é", "x" * 256])
+def test_a_signed_id_that_is_no_key_is_refused(message: str) -> None:
+    signed = sign_standard_webhook(WHSEC, message, SECONDS, BODY)
+    assert standard_webhooks_verdict([WHSEC], signed, BODY, NOW) is BAD
+
+
 def test_another_version_of_signature_is_not_ours() -> None:
     signed = sign_standard_webhook(WHSEC, "msg_1", SECONDS, BODY)
     renamed = {**signed, "webhook-signature": signed["webhook-signature"].replace("v1,", "v2,")}
