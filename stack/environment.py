@@ -5,16 +5,15 @@ from collections.abc import Mapping
 
 from stack.files import Paths
 from stack.ports import LOOPBACK, PREFIX, Ports
-from stack.provision import APP_ROLE, OWNER_ROLE, RETENTION_ROLE
+from stack.provision import APP_ROLE, OWNER_ROLE
 from stack.secret_values import Secrets
 from stack.temporal import NAMESPACE
 
 # The account and app that the sandbox pretends to be; the real ones are numbers of this size.
 PORTAL_ID = "90210001"
 APP_ID = "7700123"
-# What `make up` may be told otherwise from outside: the services to talk to and every time constant. Not where our own
-# database, engine and ports are.
-OWN = ("DATABASE_", "GATEWAY_", "TEMPORAL_UI_URL", "POSTGRES_", "SANDBOX_", "TEMPORAL_", "DATA")
+# Where our own database and engine are; everything else (services, time constants) may be told otherwise.
+OWN = {"COUNTERFOIL_DATABASE_URL", "COUNTERFOIL_DATABASE_OWNER_URL", "COUNTERFOIL_TEMPORAL_UI_URL"}
 
 
 def environment(ports: Ports, secrets: Secrets, paths: Paths) -> dict[str, str]:
@@ -28,8 +27,7 @@ def environment(ports: Ports, secrets: Secrets, paths: Paths) -> dict[str, str]:
 
 def chosen_by_operator(variables: Mapping[str, str]) -> dict[str, str]:
     """Settings from the shell of `make up` that win over ours."""
-    own = tuple(PREFIX + name for name in OWN)
-    return {name: value for name, value in variables.items() if name.startswith(PREFIX) and not name.startswith(own)}
+    return {name: value for name, value in variables.items() if name.startswith(PREFIX) and name not in OWN}
 
 
 def gateway_url(ports: Ports) -> str:
@@ -60,7 +58,6 @@ def _database(ports: Ports, secrets: Secrets) -> dict[str, str]:
     return {
         "COUNTERFOIL_DATABASE_URL": url(APP_ROLE),
         "COUNTERFOIL_DATABASE_OWNER_URL": url(OWNER_ROLE),
-        "COUNTERFOIL_DATABASE_RETENTION_URL": url(RETENTION_ROLE),
     }
 
 
