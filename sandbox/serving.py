@@ -25,7 +25,8 @@ class _Protocol(H11Protocol):
 
 def bound(settings: Settings) -> socket.socket:
     """The listening socket; port 0 takes a free one. Raises OSError for a port in use."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # the protocol is named because asyncio sets TCP_NODELAY on such sockets only; without it answers take 40 ms more
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))

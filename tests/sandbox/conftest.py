@@ -30,13 +30,13 @@ def sandbox(sandbox_service: SandboxProcess) -> Iterator[SandboxControl]:
 
 @pytest.fixture
 def hubspot(sandbox: SandboxControl) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=sandbox.base_url, headers=HUBSPOT, trust_env=False) as client:
+    with httpx.Client(base_url=sandbox.base_url, headers=HUBSPOT, trust_env=False, verify=False) as client:
         yield client
 
 
 @pytest.fixture
 def stripe_http(sandbox: SandboxControl) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=sandbox.base_url, headers=STRIPE, trust_env=False) as client:
+    with httpx.Client(base_url=sandbox.base_url, headers=STRIPE, trust_env=False, verify=False) as client:
         yield client
 
 
