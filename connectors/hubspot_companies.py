@@ -10,6 +10,7 @@ from connectors.classify import Object, accepted, child, children, doubtful
 from connectors.fields import Fields, present
 from connectors.hubspot_answers import classified, refused
 from connectors.hubspot_history import values, values_since
+from connectors.hubspot_reading import read_record
 from connectors.hubspot_records import OBJECTS, HubSpotSchema, as_text, get_record, json_bytes, properties, record_id
 from connectors.reading import Reader
 from connectors.transport import Reply, Request
@@ -81,11 +82,11 @@ class Companies:
         return {**{name: given.get(name) for name in names}, "operation_key": given.get(self.schema.operation_key)}
 
     def _read(self, reference: str) -> Object | None:
-        return self.reader.found(get_record(KIND, reference, **self._query()))
+        return read_record(self.reader, get_record(KIND, reference, **self._query()))
 
     def _read_by_key(self, value: str) -> Object | None:
         query = self._query() | {"idProperty": (self.schema.company_key,)}
-        return self.reader.found(get_record(KIND, value, **query))
+        return read_record(self.reader, get_record(KIND, value, **query))
 
     def _query(self) -> dict[str, tuple[str, ...]]:
         names = (self.schema.company_key, self.schema.operation_key, *self.schema.company_properties)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from connectors.classify import Object, children, text
+from connectors.classify import Object, text
 from connectors.hubspot_history import makers
+from connectors.hubspot_reading import read_hits, read_record
 from connectors.hubspot_records import (
     OBJECTS,
     REPLACED,
@@ -71,8 +72,8 @@ class Subjects:
         """
         self._check(subject)
         name = "hs_merged_object_ids"
-        found = self.reader.required(search_request(subject.object_type, name, subject.object_id, "CONTAINS_TOKEN"))
-        merged = [hit for hit in children(found, "results") if subject.object_id in _merged_ids(hit, name)]
+        request = search_request(subject.object_type, name, subject.object_id, "CONTAINS_TOKEN")
+        merged = [hit for hit in read_hits(self.reader, request) if subject.object_id in _merged_ids(hit, name)]
         if len(merged) > 1:
             raise self.reader.failed("several_successors")
         return self._live(subject, merged[0]) if merged else None
@@ -103,10 +104,10 @@ class Subjects:
             propertiesWithHistory=names,
             associations=links,
         )
-        record = self.reader.found(request)
+        record = read_record(self.reader, request)
         if record is None:
             raise _gone(subject)
-        if not record_id(record) or not _marker(record):
+        if not _marker(record):
             raise self.reader.failed("unreadable_record")
         return record
 
@@ -115,9 +116,8 @@ class Subjects:
         if linked_id is None:
             return None
         names = wanted.linked_properties
-        return self.reader.found(
-            get_record(wanted.linked_type, linked_id, properties=names, propertiesWithHistory=names)
-        )
+        request = get_record(wanted.linked_type, linked_id, properties=names, propertiesWithHistory=names)
+        return read_record(self.reader, request)
 
     def _reading(
         self, subject: SubjectRef, record: Object, wanted: Wanted, linked: Object | None = None

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from connectors.classify import Object, accepted, child, children, doubtful
 from connectors.fields import Fields, present
 from connectors.hubspot_answers import classified
+from connectors.hubspot_reading import read_hits, read_record
 from connectors.hubspot_records import (
     OBJECTS,
     HubSpotSchema,
@@ -98,11 +99,11 @@ class Tasks:
 
     def _read(self, value: str, **query: tuple[str, ...]) -> Object | None:
         names = (self.schema.operation_key, *_NAMES.values())
-        return self.reader.found(get_record(KIND, value, properties=names, associations=(COMPANIES,), **query))
+        return read_record(self.reader, get_record(KIND, value, properties=names, associations=(COMPANIES,), **query))
 
     def _searched(self, sought: Sought) -> Finding:
         name = self.schema.operation_key
-        hits = children(self.reader.required(search_request(KIND, name, sought.key)), "results")
+        hits = read_hits(self.reader, search_request(KIND, name, sought.key))
         ours = {record_id(hit) for hit in hits if properties(hit).get(name) == sought.key}
         if len(ours) > 1:
             return Finding(Found.MANY, "several_tasks")

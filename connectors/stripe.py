@@ -79,7 +79,10 @@ class Stripe:
     def read_back(self, operation: str, reference: str) -> Mapping[str, str | None]:
         """The fields as `render` takes them, plus `operation_key`, and `iban_last4` for the IBAN. Raises ReadFailed."""
         _known(operation)
-        return readable(self._reader.required(_account(reference)))
+        account = self._read(reference)
+        if account is None:
+            raise self._reader.failed("absent")
+        return readable(account)
 
     def check(self) -> Sequence[str]:
         """Whose key this is. Raises ReadFailed."""
@@ -89,8 +92,14 @@ class Stripe:
     def _named(self, sought: Sought) -> Finding | None:
         if sought.reference is None:
             return None
-        account = self._reader.found(_account(sought.reference))
+        account = self._read(sought.reference)
         return None if account is None else _compared(account, sought)
+
+    def _read(self, reference: str) -> Object | None:
+        account = self._reader.found(Request("GET", f"/v1/accounts/{segment(reference)}"))
+        if account is not None and not is_account(account):
+            raise self._reader.failed("unreadable_account")
+        return account
 
     def _listed(self, sought: Sought) -> Finding:
         accounts = self._accounts(sought.since - CLOCK_SKEW)
@@ -120,15 +129,9 @@ class Stripe:
         return accounts
 
 
-def _account(reference: str) -> Request:
-    return Request("GET", f"/v1/accounts/{segment(reference)}")
-
-
 def _compared(account: Object, sought: Sought) -> Finding:
     """ONE only with our key and our content."""
     reference = text(account, "id")
-    if not is_account(account):
-        return Finding(Found.FAILED, "unreadable_account")
     if key_of(account) != sought.key:
         return Finding(Found.FOREIGN, "other_key", reference)
     differing = differences(sought.content, account)

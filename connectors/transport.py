@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from ssl import SSLContext
 from typing import TypeAlias
 from urllib.parse import quote, urlencode
@@ -70,6 +71,12 @@ class Lost:
 
     code: str
     sent: bool
+
+
+@cache
+def _tls() -> SSLContext:
+    """One context for all: reading the certificate authorities takes tens of milliseconds."""
+    return httpx.create_ssl_context()
 
 
 def segment(value: str) -> str:
@@ -149,7 +156,7 @@ class Transport:
     def __init__(self, base_url: str, bearer: str, headers: Mapping[str, str] | None = None) -> None:
         self._url = checked_base(base_url)
         self._headers = {**(headers or {}), "Authorization": f"Bearer {checked_secret(bearer)}"}
-        self._tls = httpx.create_ssl_context()
+        self._tls = _tls()
         self._backend = _BoundedBackend()
         self._pool = httpcore.ConnectionPool(
             ssl_context=self._tls,
