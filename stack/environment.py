@@ -84,7 +84,6 @@ def _services(ports: Ports, secrets: Secrets) -> dict[str, str]:
         "COUNTERFOIL_STRIPE_BASE_URL": sandbox_url(ports),
         "COUNTERFOIL_STRIPE_SECRET_KEY": secrets.stripe_secret_key,
         "COUNTERFOIL_STANDARD_WEBHOOKS_SECRET": secrets.standard_webhooks_secret,
-        "COUNTERFOIL_TOKEN_PEPPER": secrets.token_pepper,
     }
 
 

@@ -19,7 +19,6 @@ class Secrets:
     hubspot_client_secret: str = field(repr=False)
     stripe_secret_key: str = field(repr=False)
     standard_webhooks_secret: str = field(repr=False)
-    token_pepper: str = field(repr=False)
 
     @property
     def passwords(self) -> Passwords:

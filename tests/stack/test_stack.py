@@ -84,10 +84,10 @@ def test_secrets_are_made_once_and_completed_later(tmp_path: Path) -> None:
     path = tmp_path / "secrets.env"
     made = kept_secrets(path)
     assert kept_secrets(path) == made
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if "PEPPER" not in line))
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "STRIPE" not in line))
     completed = kept_secrets(path)
-    assert dataclasses.replace(completed, token_pepper=made.token_pepper) == made
-    assert completed.token_pepper != made.token_pepper
+    assert dataclasses.replace(completed, stripe_secret_key=made.stripe_secret_key) == made
+    assert completed.stripe_secret_key != made.stripe_secret_key
 
 
 def test_secrets_do_not_show_in_a_traceback(tmp_path: Path) -> None:
