@@ -48,7 +48,11 @@ class ControlApi:
         try:
             answer = routed(self._routes, call)
         except ValidationError as error:
-            return json_answer({"error": error.errors(include_url=False, include_context=False)}, 400)
+            raise Refusal(
+                json_answer({"error": error.errors(include_url=False, include_context=False)}, 400)
+            ) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise Refusal(json_answer({"error": f"cannot read the request: {error!r}"}, 400)) from error
         return answer or json_answer({"error": "no such control endpoint"}, 404)
 
     def _health(self, call: Call, args: dict[str, str]) -> Answer:

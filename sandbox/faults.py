@@ -66,8 +66,12 @@ def _redirect(genuine: Answer, params: Params, system: str) -> Answer:
     return Answer(302, b"", (("location", str(params.get("location", "https://elsewhere.example.test/login"))),))
 
 
+def _hubspot_throttled(params: Params) -> Answer:
+    return hubspot_errors.rate_limited(str(params.get("policy", "TEN_SECONDLY_ROLLING")))
+
+
 def _throttled(genuine: Answer, params: Params, system: str) -> Answer:
-    base = stripe_errors.rate_limited() if system == "stripe" else hubspot_errors.rate_limited()
+    base = stripe_errors.rate_limited() if system == "stripe" else _hubspot_throttled(params)
     given = params.get("retry_after", [])
     return base.with_headers(*(("Retry-After", text) for text in ([given] if isinstance(given, str) else given)))
 

@@ -81,8 +81,10 @@ class HubspotApi:
 
     def _create(self, call: Call, args: dict[str, str]) -> Answer:
         kind, body = object_type(args["type"]), _body(call)
-        properties = _properties_of(body)
-        made = self.objects.create(kind, properties, body.get("associations") or (), self._author(call))
+        properties, links = _properties_of(body), body.get("associations") or []
+        if not isinstance(links, list):
+            raise invalid_input("Invalid input JSON: associations must be a list")
+        made = self.objects.create(kind, properties, links, self._author(call))
         return json_answer(plain(made, properties, self.objects.schema.known(kind)), 201)
 
     def _read(self, call: Call, args: dict[str, str]) -> Answer:

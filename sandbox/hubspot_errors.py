@@ -86,11 +86,11 @@ def value_taken(name: str, value: str, existing_id: str) -> Json:
     }
 
 
-def rate_limited(policy: str = "TEN_SECONDLY_ROLLING") -> Answer:
+def rate_limited(policy: str) -> Answer:
     """429 as answered before execution. Source of body and headers: HubSpot usage guidelines."""
     body = {
         "status": "error",
-        "message": "You have reached your ten_secondly_rolling limit.",
+        "message": f"You have reached your {policy.lower()} limit.",
         "errorType": "RATE_LIMIT",
         "policyName": policy,
         "correlationId": str(uuid.uuid4()),

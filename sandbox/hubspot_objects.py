@@ -62,12 +62,13 @@ def loaded(kind: ObjectType, row: Row) -> CrmObject:
 
 
 def as_text(value: object) -> str | None:
-    """HubSpot keeps every value as text; an empty text clears the property."""
+    """HubSpot keeps every value as text; an empty text clears the property. Lone surrogates become question marks."""
     if value is None or value == "":
         return None
     if isinstance(value, bool):
         return str(value).lower()
-    return value if isinstance(value, str) else json.dumps(value)
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.encode(errors="replace").decode()
 
 
 def history_entry(value: str | None, moment_ms: int, author: Author) -> Json:

@@ -58,9 +58,10 @@ def _fits(found: CrmObject, condition: Json) -> bool:
 
 
 def _groups(body: Json) -> list[list[Json]]:
-    if "filters" in body:
-        return [body["filters"]]
-    return [group.get("filters", []) for group in body.get("filterGroups", [])]
+    try:
+        return [[dict(one) for one in group["filters"]] for group in body.get("filterGroups", [])]
+    except (KeyError, TypeError, ValueError) as error:
+        raise invalid_input("Invalid input JSON: filterGroups must be a list of objects with filters") from error
 
 
 def _check(groups: list[list[Json]], known: frozenset[str]) -> None:

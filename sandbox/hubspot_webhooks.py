@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import logging
+import sqlite3
 from dataclasses import dataclass
 
 import httpx
@@ -55,6 +56,9 @@ class Events:
             self.emit("object.propertyChange", {**about, **fields})
 
     def emit(self, subscription: str, fields: Json) -> None:
+        types = self._knobs.now.webhook_types
+        if types is not None and fields["objectTypeId"] not in types:
+            return
         event = {
             "eventId": self._records.next_number("next_event_id", FIRST_EVENT_ID),
             "subscriptionId": SUBSCRIPTIONS.get(subscription, OTHER_SUBSCRIPTION),
@@ -92,10 +96,15 @@ class Delivery:
         async with httpx.AsyncClient(trust_env=False) as client:
             while True:
                 await asyncio.sleep(0.02)
-                if not self._knobs.now.webhook_hold:
+                try:
                     await self._round(client)
+                except sqlite3.Error:
+                    # the events stay queued; the next round sends them
+                    log.exception("webhook round failed")
 
     async def _round(self, client: httpx.AsyncClient) -> None:
+        if self._knobs.now.webhook_hold:
+            return
         urls = self._records.rows(
             "select distinct url from deliveries where state = 'pending' and due_ms <= ?", now_ms()
         )

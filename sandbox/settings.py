@@ -20,6 +20,8 @@ class Adjustable(BaseModel):
     merge_new_id: bool = True
     webhook_urls: list[str] = []
     webhook_secret: str = "sandbox-client-secret"
+    # what the app subscribed to: type ids such as 0-2 and property names, None for all
+    webhook_types: list[str] | None = None
     webhook_properties: list[str] | None = None
     webhook_hold: bool = False
     webhook_duplicate: bool = False
@@ -32,10 +34,10 @@ class Adjustable(BaseModel):
     idempotency_retention: float = Field(86400, ge=0)
 
 
-class Settings(BaseSettings):
-    """Read from SANDBOX_* and overridden by the command line."""
+class Settings(BaseSettings, Adjustable):
+    """Read from SANDBOX_* (lists as JSON) and overridden by the command line; includes where the adjustable start."""
 
-    model_config = SettingsConfigDict(env_prefix="SANDBOX_", env_nested_delimiter="__")
+    model_config = SettingsConfigDict(env_prefix="SANDBOX_")
 
     host: str = "127.0.0.1"
     port: int = Field(8600, ge=0, le=65535)
@@ -44,14 +46,9 @@ class Settings(BaseSettings):
     hubspot_portal_id: int = 90210001
     hubspot_app_id: int = 7700123
     stripe_key: str = "sk_test_sandbox"
-    webhook_urls: list[str] = []
-    webhook_secret: str = "sandbox-client-secret"
-    search_lag: float = Field(0, ge=0)
-    idempotency_retention: float = Field(86400, ge=0)
 
     def adjustable(self) -> Adjustable:
-        shared = set(Adjustable.model_fields) & set(type(self).model_fields)
-        return Adjustable(**self.model_dump(include=shared))
+        return Adjustable(**self.model_dump(include=set(Adjustable.model_fields)))
 
 
 class Knobs:

@@ -88,7 +88,8 @@ def routed(routes: Iterable[Route], call: Call) -> Answer | None:
 
 
 def json_answer(value: object, status: int = 200) -> Answer:
-    body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    # lone surrogates leave as question marks
+    body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
     return Answer(status, body, (("content-type", "application/json;charset=utf-8"),))
 
 

@@ -110,6 +110,11 @@ def test_search_refuses_what_it_does_not_know(hubspot: httpx.Client, condition: 
     assert hubspot.post(f"{COMPANIES}/search", json=body).status_code == 400
 
 
+@pytest.mark.parametrize("groups", [5, [5], [{}], [{"filters": [5]}]])
+def test_unreadable_filters_are_refused(hubspot: httpx.Client, groups: object) -> None:
+    assert hubspot.post(f"{COMPANIES}/search", json={"filterGroups": groups}).status_code == 400
+
+
 def test_search_lags_behind_reads_by_id(hubspot: httpx.Client, sandbox: SandboxControl) -> None:
     sandbox.settings(search_lag=3600)
     made = hubspot.post(COMPANIES, json={"properties": {"name": "North"}}).json()

@@ -199,7 +199,14 @@ def test_property_definitions_tell_unique_ones(hubspot: httpx.Client) -> None:
     assert hubspot.get("/crm/v3/properties/companies/no_such").status_code == 404
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"properties": []}'])
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"properties": []}', b'{"properties": {}, "associations": 5}'])
 def test_unreadable_bodies_are_refused(hubspot: httpx.Client, body: bytes) -> None:
     answer = hubspot.post(f"{V3}/companies", content=body)
     assert (answer.status_code, answer.json()["category"]) == (400, "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize(("text", "kept"), [("a\x00b", "a\x00b"), ("a\ud800b", "a?b"), ("Ω☂", "Ω☂")])
+def test_c16_odd_text_is_kept_as_far_as_utf_8_can(hubspot: httpx.Client, text: str, kept: str) -> None:
+    body = json.dumps({"properties": {**TASK, "operation_key": text}}).encode()
+    made = hubspot.post(f"{V3}/tasks", content=body)
+    assert (made.status_code, made.json()["properties"]["operation_key"]) == (201, kept)

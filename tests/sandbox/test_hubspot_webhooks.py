@@ -113,6 +113,13 @@ def test_only_subscribed_properties_are_sent(sandbox: SandboxControl, receiver: 
     assert [event["propertyName"] for event in receiver.of("object.propertyChange")] == ["iban"]
 
 
+def test_only_subscribed_types_are_sent(sandbox: SandboxControl, receiver: Receiver) -> None:
+    sandbox.settings(webhook_types=["0-2"])
+    sandbox.seed({"name": "North"}, contact={"email": "a@example.test"})
+    sandbox.wait_until_delivered()
+    assert {event["objectTypeId"] for event in receiver.events()} == {"0-2"}
+
+
 def test_merge_and_deletion_events(sandbox: SandboxControl, receiver: Receiver, hubspot: httpx.Client) -> None:
     first, second = (int(sandbox.seed({"name": name}).company_id) for name in ("North", "Nord"))
     body = {"primaryObjectId": str(first), "objectIdToMerge": str(second)}

@@ -43,7 +43,7 @@ def test_unauthorized_and_refused_requests_are_logged_as_not_executed(
 
 def test_settings_are_checked_and_reset(sandbox: SandboxControl) -> None:
     assert sandbox.settings(search_lag=3)["search_lag"] == 3
-    for bad in ({"search_lag": -1}, {"no_such": 1}):
+    for bad in ({"search_lag": -1}, {"no_such": 1}, {"next_object_id": "many"}):
         with pytest.raises(httpx.HTTPStatusError):
             sandbox.settings(**bad)
     assert sandbox.settings()["search_lag"] == 3
