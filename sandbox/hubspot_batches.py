@@ -8,7 +8,7 @@ from typing import Any
 
 from sandbox.clock import iso, now_ms
 from sandbox.hubspot_errors import HubspotRefusal, invalid_input
-from sandbox.hubspot_objects import CrmObject, Objects
+from sandbox.hubspot_objects import Objects
 from sandbox.hubspot_render import plain
 from sandbox.hubspot_schema import ObjectType
 from sandbox.hubspot_webhooks import Author
@@ -85,7 +85,8 @@ class Batches:
             saved = self._objects.change(self._objects.find(kind, existing), properties, author)
         else:
             saved = self._objects.create(kind, {**properties, str(id_property): key}, (), author)
-        return {**_written(saved, properties, self._objects.schema.known(kind)), "new": not existing}
+        names = [*properties, str(id_property)]
+        return {**plain(saved, names, self._objects.schema.known(kind)), "new": not existing}
 
 
 def _upsert_input(one: Json) -> tuple[str, str | None, dict[str, Any]]:
@@ -93,7 +94,3 @@ def _upsert_input(one: Json) -> tuple[str, str | None, dict[str, Any]]:
     if not isinstance(properties, dict) or not isinstance(one.get("id"), str) or not one["id"]:
         raise invalid_input("Invalid input JSON: an upsert input needs id and properties")
     return one["id"], one.get("idProperty"), properties
-
-
-def _written(saved: CrmObject, properties: dict[str, Any], known: frozenset[str]) -> Json:
-    return plain(saved, properties, known)

@@ -19,7 +19,7 @@ from sandbox.hubspot_errors import (
     unknown_property,
     value_taken,
 )
-from sandbox.hubspot_schema import CONTACTS, ObjectType, Properties
+from sandbox.hubspot_schema import CONTACTS, MERGED_IDS, ObjectType, Properties
 from sandbox.hubspot_webhooks import Author, Events, about
 from sandbox.records import Records, Row
 from sandbox.wire import Json
@@ -147,11 +147,11 @@ class Objects:
 
     def merge(self, primary: CrmObject, other: CrmObject, author: Author, *, new_id: bool) -> CrmObject:
         """Values of the primary win; the survivor has a new id or keeps the primary's."""
-        moved = {k: v for k, v in other.properties.items() if v is not None and primary.properties.get(k) is None}
+        moved = {k: v for k, v in other.properties.items() if v and k != MERGED_IDS and not primary.properties.get(k)}
         self._retire(other)
         survivor = self._successor(primary) if new_id else primary
         self.associations.repoint(primary.kind, (primary.id, other.id), survivor.id)
-        merged = self.change(survivor, moved, author)
+        merged = self._remembering(self.change(survivor, moved, author), (primary, other))
         self._events.emit(
             "object.merge",
             {
@@ -163,6 +163,14 @@ class Objects:
             },
         )
         return merged
+
+    def _remembering(self, merged: CrmObject, sources: tuple[CrmObject, ...]) -> CrmObject:
+        """With the ids of all records that went into it, as HubSpot lists them."""
+        earlier = [one for source in sources for one in (source.properties.get(MERGED_IDS) or "").split(";") if one]
+        ids = dict.fromkeys([*earlier, *(source.id for source in sources if source.id != merged.id)])
+        saved = replace(merged, properties={**merged.properties, MERGED_IDS: ";".join(ids)}, updated_ms=now_ms())
+        self._save(saved)
+        return saved
 
     def listed(
         self, kind: ObjectType, *, changed_before_ms: int | None = None, only_id: str | None = None

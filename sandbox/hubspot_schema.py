@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from sandbox.hubspot_errors import not_found
 from sandbox.records import Records
 
+MERGED_IDS = "hs_merged_object_ids"
+
 
 @dataclass(frozen=True)
 class ObjectType:
@@ -27,7 +29,7 @@ class ObjectType:
 
     @property
     def read_only(self) -> frozenset[str]:
-        return frozenset({"hs_object_id", self.created, self.modified})
+        return frozenset({"hs_object_id", MERGED_IDS, self.created, self.modified})
 
 
 def _names(text: str) -> frozenset[str]:
@@ -43,9 +45,9 @@ COMPANIES = ObjectType(
     _names(
         "name domain website phone country city address zip state industry description hubspot_owner_id "
         "lifecyclestage type numberofemployees annualrevenue onboarding_stage partner_email legal_form bank_holder "
-        "iban counterfoil_state counterfoil_reason counterfoil_run counterfoil_account operation_key"
+        "iban counterfoil_state counterfoil_reason counterfoil_run counterfoil_account operation_key partner_key"
     ),
-    frozenset(),
+    frozenset({"partner_key"}),
 )
 CONTACTS = ObjectType(
     "contacts",

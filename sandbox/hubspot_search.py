@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 
 from sandbox.clock import now_ms
 from sandbox.hubspot_errors import invalid_input
@@ -35,6 +37,11 @@ def _among(value: str, condition: Json) -> bool:
     return any(_same(value, wanted) for wanted in condition.get("values", []))
 
 
+def _has_token(value: str, wanted: str) -> bool:
+    """One word of the value, with `*` for any signs at its ends."""
+    return any(fnmatchcase(word, wanted.lower()) for word in re.split(r"\W+", value.lower()))
+
+
 Test = Callable[[str, Json], bool]
 PRESENT: dict[str, Test] = {
     "EQ": lambda value, c: _same(value, c.get("value")),
@@ -44,7 +51,7 @@ PRESENT: dict[str, Test] = {
     "LT": lambda value, c: _below(value, c.get("value")),
     "LTE": lambda value, c: not _below(c.get("value"), value),
     "BETWEEN": lambda value, c: not _below(value, c.get("value")) and not _below(c.get("highValue"), value),
-    "CONTAINS_TOKEN": lambda value, c: str(c.get("value")).strip("*").lower() in value.lower(),
+    "CONTAINS_TOKEN": lambda value, c: _has_token(value, str(c.get("value"))),
     "HAS_PROPERTY": lambda value, c: True,
 }
 NEGATED = {"NEQ": "EQ", "NOT_IN": "IN", "NOT_CONTAINS_TOKEN": "CONTAINS_TOKEN", "NOT_HAS_PROPERTY": "HAS_PROPERTY"}

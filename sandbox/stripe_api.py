@@ -14,7 +14,7 @@ from sandbox.stripe_errors import invalid_key, unknown_url
 from sandbox.stripe_forms import decoded, nested
 from sandbox.wire import Answer, Call, Route, json_answer, routed
 
-API_VERSION = "2026-09-30.clover"
+API_VERSION = "2026-10-28.endive"
 OWN_ACCOUNT = "acct_1SandboxPlatform"
 
 

@@ -169,6 +169,9 @@ def test_merge_gives_the_survivor_a_new_id(hubspot: httpx.Client, sandbox: Sandb
     merged = hubspot.post(f"{V3}/companies/merge", json=body).json()
     assert merged["id"] not in (seeded.company_id, other["id"])
     assert (merged["properties"]["name"], merged["properties"]["iban"]) == ("North", "X1")
+    query = {"propertyName": "hs_merged_object_ids", "operator": "CONTAINS_TOKEN", "value": other["id"]}
+    found = hubspot.post(f"{DATED}/companies/search", json={"filterGroups": [{"filters": [query]}]}).json()
+    assert [hit["id"] for hit in found["results"]] == [merged["id"]]
     old = [hubspot.get(f"{V3}/companies/{one}").status_code for one in (seeded.company_id, other["id"])]
     assert old == [404, 404]
     read = hubspot.get(f"{V3}/companies/{merged['id']}", params={"associations": "contacts"}).json()
