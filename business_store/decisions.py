@@ -10,13 +10,14 @@ from sqlalchemy import Connection, text
 
 from business_store.actors import Actor
 from business_store.database import Store
-from business_store.facts import Facts, Review, load_facts
+from business_store.facts import load_facts
 from business_store.reviews import CLOSE
 from business_store.runs import lock_run, want_nudge
 from domain.approvals import Outcome
 from domain.canonical import sha256
 from domain.errors import DecisionRefused, NotAuthorised
 from domain.identity import short_digest
+from domain.records import Facts, Review
 from domain.states import RunState
 
 

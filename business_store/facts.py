@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, text
 
-from business_store.runs import Run
 from domain.approvals import Decision, Outcome, Version
 from domain.identity import SubjectRef
+from domain.records import Facts, Operation, Review, Run, StoredVersion
 from domain.signals import (
     Answer,
     Attempt,
@@ -23,89 +22,6 @@ from domain.signals import (
     RecordedAnswer,
     Signal,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredVersion:
-    """An input version with its bytes."""
-
-    version: Version
-    canonical: bytes
-    problems: tuple[str, ...]
-    read_at: datetime
-    owner: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Review:
-    """A question put to a role about one input version."""
-
-    id: str
-    version: int
-    fingerprint: str
-    role: str
-    deadline: datetime
-    status: str
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One intended effect with all its evidence."""
-
-    key: str
-    run_id: str
-    step: str
-    item: str
-    generation: int
-    input_version: int
-    system: str
-    kind: str
-    content: bytes
-    outcome: str
-    settled_by: str
-    reference: str | None
-    in_flight_until: datetime | None
-    evidence: Evidence
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """A run with everything around it at one instant of the database clock."""
-
-    run: Run
-    now: datetime
-    subject: SubjectRef
-    versions: tuple[StoredVersion, ...]
-    reviews: tuple[Review, ...]
-    decisions: tuple[Decision, ...]
-    operations: tuple[Operation, ...]
-    unread: int
-    """Highest id among unread deliveries of the request; 0 when there is none."""
-    inline: Mapping[str, Any] | None
-    """The newest unread delivery that carries its inputs itself."""
-    throttles: Mapping[str, datetime]
-    subjects_collide: bool
-
-    @property
-    def newest(self) -> StoredVersion | None:
-        return self.versions[-1] if self.versions else None
-
-    @property
-    def target(self) -> StoredVersion | None:
-        """The version this run is about: the sealed one, else the newest."""
-        if self.run.sealed_version is None:
-            return self.newest
-        return self.versions[self.run.sealed_version - 1]
-
-    def line(self, step: str, item: str = "") -> Operation | None:
-        """The newest generation of the operation of this step."""
-        found = [op for op in self.operations if op.step == step and op.item == item]
-        return max(found, key=lambda op: op.generation, default=None)
-
-    def unsettled(self) -> tuple[Operation, ...]:
-        """Operations that may have happened and nobody knows."""
-        return tuple(op for op in self.operations if op.outcome == "unknown")
-
 
 LOAD = text("""
     SELECT clock_timestamp() AS now,
@@ -128,7 +44,8 @@ LOAD = text("""
         ORDER BY o.step, o.item, o.generation) FROM operation o WHERE o.request_id = r.id) AS operations,
     (SELECT coalesce(max(d.id), 0) FROM delivery d WHERE d.request_id = r.id AND d.disposition = 'pending_read')
         AS unread,
-    (SELECT jsonb_build_object('inputs', encode(d.inputs, 'hex'), 'marker', d.marker, 'occurred_at', d.occurred_at)
+    (SELECT jsonb_build_object('inputs', encode(d.inputs, 'hex'), 'marker', d.marker, 'occurred_at', d.occurred_at,
+        'makers', CASE WHEN d.made_by IS NULL THEN NULL ELSE jsonb_build_array(d.made_by) END)
         FROM delivery d WHERE d.request_id = r.id AND d.inputs IS NOT NULL AND d.disposition = 'pending_read'
         ORDER BY d.occurred_at DESC, d.id DESC LIMIT 1) AS inline,
     (SELECT jsonb_object_agg(t.system, t.until) FROM throttle t) AS throttles,

@@ -2,68 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 from sqlalchemy import Connection, text
 
-from business_store.facts import Facts, Operation, StoredVersion, load_facts
+from business_store.facts import load_facts
 from business_store.runs import Move, move_through_running
 from domain.canonical import sha256
-from domain.contracts import Contract
-from domain.execution import Execution
-from domain.identity import OperationIdentity, operation_key
-from domain.permits import Asking, Follow, FreshReading, Line, Permission, Permitted, Refused, Timing, permission
-from domain.signals import Answer, Evidence, Finding, Found, Signal
+from domain.operations import Answered, Looked, PermitAsked, Sendable, exists, over_for_good
+from domain.permits import Asking, Follow, Line, Permission, Permitted, Refused, permission
+from domain.records import Facts, Operation, StoredVersion
+from domain.signals import Evidence
 from domain.states import RunState
-
-BY_OPERATOR = "operator"
-
-
-@dataclass(frozen=True, slots=True)
-class Sendable:
-    """What is to be sent for one step, before anybody permitted it. `content` is rendered for `key`."""
-
-    step: str
-    system: str
-    kind: str
-    key: str
-    generation: int
-    content: bytes
-    contracts: tuple[Contract, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PermitAsked:
-    """One call for a permit. `token` names the caller, so that a lost commit is found and not asked for twice."""
-
-    sendable: Sendable
-    reading: FreshReading | None
-    timing: Timing
-    execution: Execution
-    token: str
-
-
-def next_generation(facts: Facts, step: str, item: str = "") -> int:
-    """The generation that a send of this step belongs to: the last one, or a new one after proof of its absence."""
-    line = facts.line(step, item)
-    if line is None:
-        return 1
-    return line.generation + 1 if over_for_good(line) else line.generation
-
-
-def over_for_good(operation: Operation) -> bool:
-    """Proved not to have happened, by a refusal or by an operator's recorded word."""
-    declared = operation.outcome == "not_sent" and operation.settled_by.startswith(BY_OPERATOR)
-    return operation.outcome == "rejected" or declared
-
-
-def key_for(facts: Facts, step: str, generation: int, item: str = "") -> str:
-    """The key of a create effect: request, step, item and generation, whichever run asks."""
-    return operation_key(OperationIdentity(facts.run.request_id, step, item, generation))
-
 
 INSERT_OPERATION = text("""
     INSERT INTO operation (key, request_id, run_id, step, generation, input_version, policy_version, system, kind,
@@ -104,12 +54,6 @@ def _former_exists(facts: Facts, sendable: Sendable) -> bool:
     """Evidence that any former generation exists bars every later one."""
     former = [o for o in facts.operations if o.step == sendable.step and o.generation < sendable.generation]
     return any(exists(operation.evidence) or not over_for_good(operation) for operation in former)
-
-
-def exists(evidence: Evidence) -> bool:
-    """Whether anything recorded says that the effect was made."""
-    answered = any(r.answer.signal is Signal.ACCEPTED for a in evidence.attempts for r in a.answers)
-    return answered or any(p.finding.found is Found.ONE for p in evidence.probes)
 
 
 def _asking(facts: Facts, target: StoredVersion, system: str) -> Asking:
@@ -187,16 +131,6 @@ THROTTLE = text("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """One answer to record: `id` is the sender's own, so that saving it again adds nothing."""
-
-    id: str
-    key: str
-    attempt: int
-    answer: Answer
-
-
 def record_answer(connection: Connection, answered: Answered) -> None:
     """Insert the answer, whoever owns the run by now: a late answer is evidence and never lost."""
     answer = answered.answer
@@ -229,17 +163,17 @@ INSERT_PROBE = text("""
 """)
 
 
-def record_probe(connection: Connection, probe_id: str, key: str, began_at: datetime, finding: Finding) -> None:
-    """Insert what one look-up saw; `began_at` is the database clock before it."""
+def record_probe(connection: Connection, looked: Looked) -> None:
+    """Insert what one look-up saw; the same one again adds nothing."""
     connection.execute(
         INSERT_PROBE,
         {
-            "id": probe_id,
-            "key": key,
-            "began_at": began_at,
-            "found": finding.found,
-            "code": finding.code,
-            "reference": finding.reference,
+            "id": looked.id,
+            "key": looked.key,
+            "began_at": looked.began_at,
+            "found": looked.finding.found,
+            "code": looked.finding.code,
+            "reference": looked.finding.reference,
         },
     )
 
@@ -273,8 +207,3 @@ def unsealed(connection: Connection, facts: Facts) -> Facts:
     run = facts.run
     made = Move(run.state, "seal_lifted", next_owner=run.next_owner, deadline=run.deadline, unseal=True)
     return load_facts(connection, move_through_running(connection, run, made))
-
-
-def evidence_of(operation: Operation) -> Mapping[str, Any]:
-    """How events name an operation."""
-    return {"operation": operation.key, "generation": operation.generation}

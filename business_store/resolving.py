@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from business_store.actors import Actor
-from business_store.facts import Facts, Operation, load_facts
+from business_store.facts import load_facts
 from business_store.operations import set_outcome
 from business_store.runs import Move, lock_run, move, want_nudge
 from domain.canonical import sha256
 from domain.errors import InvalidInput, NotAuthorised, ResolutionRefused
 from domain.identity import short_digest
+from domain.records import Facts, Operation
 from domain.resolutions import Action, permitted_actions
 from domain.states import ActorKind, RunState
 

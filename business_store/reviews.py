@@ -8,13 +8,12 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from business_store.facts import Facts, Review
-from business_store.runs import Move, Run, move_through_running
-from business_store.standing import Standing
+from business_store.runs import Move, move_through_running
 from domain.approvals import Decision, NotCovered, Outcome, covering
 from domain.execution import Then
 from domain.identity import short_digest
 from domain.process import Process
+from domain.records import Facts, Review, Run, Standing
 from domain.states import RunKind, RunState
 
 S = RunState
@@ -72,7 +71,7 @@ class _Asking:
 
     def _approved(self, decision: Decision) -> Standing:
         run = self.facts.run
-        if run.state is S.RUNNING and run.reason == "approved":
+        if run.state not in (S.AWAITING_REVIEW, S.WAITING):
             return Standing(run, Then.GO_ON)
         evidence = {"decision": decision.id, "version": decision.version, "fingerprint": decision.fingerprint}
         return self._go_on(Move(S.RUNNING, "approved", STEP, evidence=evidence))

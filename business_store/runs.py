@@ -12,38 +12,10 @@ from sqlalchemy import Connection, RowMapping, text
 
 from domain.errors import NotFound, RaceLost, Superseded
 from domain.execution import CODE_VERSION, Execution
-from domain.states import MOVES, OPEN, ActorKind, RunKind, RunState, check_move
+from domain.records import Run
+from domain.states import MOVES, ActorKind, RunKind, RunState, check_move
 
 SYSTEM_ACTOR = "counterfoil"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run as it stands under the request lock."""
-
-    id: str
-    request_id: str
-    number: int
-    kind: RunKind
-    process: str
-    policy_version: str
-    business_key: str
-    correlation_id: str
-    state: RunState
-    seq: int
-    reason: str
-    state_since: datetime
-    deadline: datetime | None
-    next_owner: str | None
-    sealed_version: int | None
-    tries: int
-    cancel_requested_at: datetime | None
-    engine_epoch: int
-    engine_run: str | None
-
-    @property
-    def is_open(self) -> bool:
-        return self.state in OPEN
 
 
 COLUMNS = """

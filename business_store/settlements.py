@@ -9,12 +9,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from business_store.facts import Facts, Operation
-from business_store.operations import evidence_of, exists, land, set_outcome
+from business_store.operations import land, set_outcome
 from business_store.runs import Move, move_through_running
-from business_store.standing import Standing
 from domain.contracts import Accept, AskOperator, AwaitCallback, Contract, ProbeAt, Reject, Resend
 from domain.execution import Then
+from domain.operations import evidence_of, exists
+from domain.records import Facts, Operation, Standing
 from domain.recovery import proved_unexecuted, settle, window_end
 from domain.states import RunState
 
@@ -23,9 +23,10 @@ S = RunState
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """When a wait for the next send is shown as `retrying`, and after how many sends a person is asked."""
+    """When a wait is shown as `retrying`, the pause between tries, and after how many a person is asked."""
 
     quick: timedelta
+    pause: timedelta
     sends: int
     operator_role: str
 

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy import Connection, text
 
 from business_store.actors import identified
-from business_store.facts import Facts, load_facts
+from business_store.facts import load_facts
 from business_store.requests import link_subject
 from business_store.runs import Move, move
 from domain.approvals import Outcome, carry_over
 from domain.canonical import sha256
 from domain.deliveries import Disposition
-from domain.identity import SubjectRef
-from domain.process import Process, Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """One snapshot: `read_at` is the database clock before the read, `upto` the last delivery that it answers."""
-
-    snapshot: Snapshot
-    marker: str
-    read_at: datetime
-    makers: frozenset[str]
-    owner: str | None
-    upto: int
-    linked: SubjectRef | None = None
-
+from domain.process import Process
+from domain.records import Facts, Taken
 
 STALE = text("""
     INSERT INTO reading (request_id, run_id, purpose, system, reference, content, sha256, began_at)

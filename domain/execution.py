@@ -38,6 +38,8 @@ class StepCall:
     run_id: str
     execution: Execution
     step: str
+    quick_reads: bool = True
+    """Whether the engine repeats this activity by itself when an outside read fails; never where it also sends."""
 
 
 class Then(StrEnum):

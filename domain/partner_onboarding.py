@@ -93,6 +93,7 @@ ONBOARDING = Process(
     inputs=Partner,
     trigger=Trigger("hubspot", "0-2", "onboarding_stage", "submitted"),
     linked_type="contacts",
+    linked_object_type="0-1",
     review=ReviewPolicy(role="supervisor", deadline=timedelta(days=3), valid_for=timedelta(days=14)),
     effects=(CREATE_ACCOUNT, VERIFICATION_TASK),
     written=frozenset({"counterfoil_state", "counterfoil_reason", "counterfoil_run", "counterfoil_account"}),

@@ -125,6 +125,7 @@ class Process(Generic[P]):
     inputs: type[P]
     trigger: Trigger
     linked_type: str
+    linked_object_type: str
     review: ReviewPolicy
     effects: tuple[Effect[P], ...]
     written: frozenset[str]

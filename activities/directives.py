@@ -1,0 +1,56 @@
+"""Where a run stands, said in the words that Temporal UI shows and the workflow acts on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from domain.execution import Directive, Then
+from domain.records import Facts, Standing
+from domain.wording import Shown, details, summary
+
+SUPERSEDED = Directive(
+    then=Then.ENDED,
+    state="superseded",
+    reason="superseded",
+    input_version=0,
+    next_owner="",
+    deadline=None,
+    until=None,
+    summary="A newer execution owns this run",
+    details="**Superseded**: a newer execution owns this run; this one changes nothing any more.",
+)
+
+
+def directive(facts: Facts, standing: Standing, link: str, recheck: timedelta) -> Directive:
+    """The activity's one result. A wait without an end of its own ends at the recheck."""
+    shown = _shown(facts, standing)
+    until = standing.until
+    if standing.then is Then.WAIT:
+        until = min(until, facts.now + recheck) if until is not None else facts.now + recheck
+    return Directive(
+        then=standing.then,
+        state=standing.run.state,
+        reason=standing.run.reason,
+        input_version=shown.version,
+        next_owner=standing.run.next_owner or "",
+        deadline=standing.run.deadline,
+        until=until,
+        summary=summary(shown),
+        details=details(shown, link),
+    )
+
+
+def _shown(facts: Facts, standing: Standing) -> Shown:
+    run, target = standing.run, facts.target
+    return Shown(
+        run_id=run.id,
+        state=run.state,
+        reason=run.reason,
+        since=run.state_since,
+        next_owner=run.next_owner,
+        deadline=run.deadline,
+        version=target.version.number if target else 0,
+        fingerprint=target.version.fingerprint if target else "",
+        in_doubt=tuple(operation.key for operation in facts.unsettled()),
+        next_look=standing.until if standing.then is Then.WAIT else None,
+    )

@@ -1,0 +1,151 @@
+"""One outside effect: permit, one request, answer, settlement; and look-ups while its outcome is unknown."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from activities.snapshots import Snapshots
+from activities.tools import Tools
+from domain.contracts import ProbeAt, Resend
+from domain.execution import StepCall, Then
+from domain.operations import (
+    Answered,
+    Granted,
+    Line,
+    Looked,
+    PermitWanted,
+    Sendable,
+    key_for,
+    next_generation,
+    over_for_good,
+)
+from domain.ports import Connector, Send, Sought
+from domain.process import Effect, EffectContext, Process
+from domain.records import Facts, Operation, Standing
+from domain.recovery import settle
+from domain.signals import Answer, Signal
+
+T = TypeVar("T")
+Kept = tuple[Facts, Standing]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Carries effects out for one worker."""
+
+    tools: Tools
+    snapshots: Snapshots
+
+    def carry_out(self, call: StepCall, facts: Facts, process: Process[Any]) -> Kept:
+        """Take the effect of this step as far as it can go now."""
+        line = facts.line(call.step)
+        if line is not None and line.outcome == "accepted":
+            return facts, Standing(facts.run, Then.GO_ON)
+        effect = process.effect(call.step)
+        making = _Making(self.tools, call, process, effect, self.tools.connectors[effect.system])
+        if line is not None and line.evidence.attempts and not over_for_good(line):
+            return self._recover(making, facts, line)
+        return making.send(facts, self.snapshots)
+
+    def _recover(self, making: _Making, facts: Facts, line: Operation) -> Kept:
+        """An earlier send is not settled: do what the settle function permits at this instant."""
+        match settle(making.contracts, line.evidence, facts.now):
+            case ProbeAt(at, reference) if at <= facts.now:
+                return making.probe(facts, line, reference)
+            case Resend(not_before) if not_before <= facts.now:
+                return making.send(facts, None)
+            case _:
+                return self.tools.ledger.settle(making.call, making.process, Line(line.key, making.contracts))
+
+
+@dataclass(frozen=True)
+class _Making:
+    """One effect of one run being made."""
+
+    tools: Tools
+    call: StepCall
+    process: Process[Any]
+    effect: Effect[Any]
+    connector: Connector
+
+    @property
+    def contracts(self) -> tuple[Any, ...]:
+        return self.connector.contracts(self.effect.operation)
+
+    def sendable(self, facts: Facts) -> Sendable:
+        """The stored bytes of the generation, or new ones made of the version that the run is about."""
+        generation = next_generation(facts, self.effect.step)
+        line = facts.line(self.effect.step)
+        key = key_for(facts, self.effect.step, generation)
+        same = line is not None and line.generation == generation
+        content = line.content if line is not None and same else self._rendered(facts, key)
+        return Sendable(
+            self.effect.step, self.effect.system, self.effect.operation, key, generation, content, self.contracts
+        )
+
+    def _rendered(self, facts: Facts, key: str) -> bytes:
+        fields = self.effect.fields(inputs_of(facts, self.process), context_of(facts))
+        return self.connector.render(self.effect.operation, key, fields)
+
+    def send(self, facts: Facts, snapshots: Snapshots | None) -> Kept:
+        """Permit, then at most one request. A first send takes a fresh reading with it into the permit."""
+        taken = None if snapshots is None else snapshots.take(facts, self.process)
+        started = time.monotonic()
+        wanted = PermitWanted(self.sendable, self.tools.timing, uuid.uuid4().hex)
+        facts, given = self.tools.ledger.permit(self.call, self.process, taken, wanted)
+        if isinstance(given, Standing):
+            return facts, given
+        answer = self._answer(given, facts, started)
+        answered = Answered(uuid.uuid4().hex, given.sendable.key, given.permitted.attempt, answer)
+        line = Line(given.sendable.key, self.contracts)
+        return self._saved(lambda: self.tools.ledger.save_answer(self.call, self.process, answered, line))
+
+    def _answer(self, given: Granted, facts: Facts, started: float) -> Answer:
+        """The clock that decides started before the permit, so it can only be too strict."""
+        if time.monotonic() - started >= (given.permitted.send_before - facts.now).total_seconds():
+            return Answer(Signal.NOT_SENT, "permit_too_old")
+        sendable = given.sendable
+        request = Send(self.effect.operation, sendable.key, sendable.content, self.tools.timing.send_timeout)
+        return self.connector.send(request)
+
+    def probe(self, facts: Facts, line: Operation, reference: str | None) -> Kept:
+        """One look-up; its absence counts from the database clock before it."""
+        since = line.evidence.attempts[0].permitted_at
+        sought = Sought(self.effect.operation, line.key, line.content, since, reference)
+        finding = self.connector.probe(sought)
+        looked = Looked(uuid.uuid4().hex, line.key, facts.now, finding)
+        kept = Line(line.key, self.contracts)
+        return self._saved(lambda: self.tools.ledger.save_probe(self.call, self.process, looked, kept))
+
+    def _saved(self, save: Callable[[], T]) -> T:
+        """Keep trying to save what was learnt: the call is never repeated because the store was away."""
+        until = time.monotonic() + self.tools.waits.save_within.total_seconds()
+        pause = timedelta(milliseconds=200)
+        while True:
+            try:
+                return save()
+            except self.tools.store_away:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(pause.total_seconds())
+                pause = min(pause * 2, timedelta(seconds=5))
+
+
+def inputs_of(facts: Facts, process: Process[Any]) -> Any:  # noqa: ANN401 (the process's own inputs model)
+    """The inputs of the version that the run is about."""
+    target = facts.target
+    if target is None:
+        raise AssertionError("an effect needs a version: the snapshot step comes first")
+    return process.inputs.model_validate_json(target.canonical)
+
+
+def context_of(facts: Facts) -> EffectContext:
+    """What effects know besides the inputs: the run, its subject and owner, and the effects made before."""
+    references = {op.step: op.reference for op in facts.operations if op.outcome == "accepted" and op.reference}
+    owner = facts.target.owner if facts.target else None
+    return EffectContext(facts.run.id, facts.subject, owner, references)

@@ -1,0 +1,21 @@
+"""The one map from our errors to Temporal's: what the engine retries, and what it is told instead."""
+
+from __future__ import annotations
+
+from temporalio.exceptions import ApplicationError
+
+from domain.errors import CounterfoilError, ReadFailed
+
+QUICK_READS = 3
+"""Reads that the engine repeats by itself, seconds apart, before the run shows that it is retrying."""
+
+
+def try_again(refused: ReadFailed) -> ApplicationError:
+    """A read that may work in a moment. Messages hold codes only: exception texts end up in histories."""
+    return ApplicationError(refused.code, type="ReadFailed", non_retryable=False)
+
+
+def defect(problem: Exception) -> ApplicationError:
+    """Anything else: the type alone, since its text may hold values."""
+    code = problem.code if isinstance(problem, CounterfoilError) else type(problem).__name__
+    return ApplicationError(code, type="Defect")

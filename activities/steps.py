@@ -1,0 +1,112 @@
+"""The activities. Each takes one step of one run as far as it can go, and says what to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from temporalio import activity
+
+from activities.agreement import Agreement, intent
+from activities.directives import SUPERSEDED, directive
+from activities.effects import Effects, Kept
+from activities.failures import QUICK_READS, defect, try_again
+from activities.snapshots import Snapshots
+from activities.tools import Tools
+from domain.errors import ReadFailed, SubjectGone, Superseded
+from domain.execution import Directive, StepCall, Then
+from domain.process import Process
+from domain.records import Facts, Standing
+from domain.states import RunKind, RunState
+
+Work = Callable[[Facts, Process[Any]], Kept]
+HELD = frozenset({RunState.NEEDS_OPERATOR, RunState.CANCELING})
+
+
+class Steps:
+    """The four things a process workflow can ask for. Dependencies come by constructor from worker.py."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._snapshots = Snapshots(tools.crms)
+        self._effects = Effects(tools, self._snapshots)
+        self._agreement = Agreement(tools, self._snapshots)
+
+    @activity.defn(name="take-snapshot", no_thread_cancel_exception=True)
+    def take_snapshot(self, call: StepCall) -> Directive:
+        """Read the subject, store the version, and ask for the decision that it needs."""
+        return self._advance(call, lambda facts, process: self._begin(call, facts, process, always=True))
+
+    @activity.defn(name="look-at-review", no_thread_cancel_exception=True)
+    def look_at_review(self, call: StepCall) -> Directive:
+        """Load the review and believe only that; read the subject again where it was changed meanwhile."""
+        return self._advance(call, lambda facts, process: self._begin(call, facts, process, always=False))
+
+    @activity.defn(name="carry-out", no_thread_cancel_exception=True)
+    def carry_out(self, call: StepCall) -> Directive:
+        """Make one effect, or find out what became of it."""
+        return self._advance(call, lambda facts, process: self._carry_out(call, facts, process))
+
+    @activity.defn(name="compare-records", no_thread_cancel_exception=True)
+    def compare_records(self, call: StepCall) -> Directive:
+        """Read the mandatory records back; end the run if they agree."""
+        return self._advance(call, lambda facts, process: self._compare(call, facts, process))
+
+    def _begin(self, call: StepCall, facts: Facts, process: Process[Any], *, always: bool) -> Kept:
+        read = always or facts.unread > 0 or facts.run.state is RunState.RETRYING
+        taken = self._snapshots.take(facts, process) if read else None
+        return self._tools.ledger.begin(call, process, taken)
+
+    def _carry_out(self, call: StepCall, facts: Facts, process: Process[Any]) -> Kept:
+        if facts.run.kind is RunKind.REHEARSAL:
+            return self._tools.ledger.rehearse(call, dict(intent(process, call.step, facts)))
+        return self._effects.carry_out(call, facts, process)
+
+    def _compare(self, call: StepCall, facts: Facts, process: Process[Any]) -> Kept:
+        if facts.run.kind is RunKind.REHEARSAL:
+            return self._tools.ledger.conclude(call, process, None, ())
+        taken, compared = self._agreement.compare(facts, process)
+        return self._tools.ledger.conclude(call, process, taken, compared)
+
+    def _advance(self, call: StepCall, work: Work) -> Directive:
+        facts = self._tools.ledger.facts(call.run_id)
+        process = self._tools.processes[facts.run.process]
+        try:
+            return self._told(*self._unless_held(call, facts, process, work))
+        except Superseded:
+            return SUPERSEDED
+        except SubjectGone:
+            return self._told(*self._tools.ledger.ask_operator(call, process, "subject_gone"))
+        except ReadFailed as refused:
+            return self._read_failed(call, process, refused)
+        except self._tools.store_away:
+            raise
+        except Exception as problem:
+            return self._defect(call, process, problem)
+
+    def _unless_held(self, call: StepCall, facts: Facts, process: Process[Any], work: Work) -> Kept:
+        """A run that waits for a person, or is over, is not worked on."""
+        if not facts.run.is_open:
+            return facts, Standing(facts.run, Then.ENDED)
+        if facts.run.state in HELD:
+            return self._tools.ledger.look(call)
+        return work(facts, process)
+
+    def _read_failed(self, call: StepCall, process: Process[Any], refused: ReadFailed) -> Directive:
+        if activity.info().attempt < QUICK_READS and call.quick_reads:
+            raise try_again(refused) from None
+        return self._told(*self._tools.ledger.retry_later(call, process, refused.code))
+
+    def _defect(self, call: StepCall, process: Process[Any], problem: Exception) -> Directive:
+        """A defect of ours is not retried for ever behind a green run: a person is told."""
+        activity.logger.error("step %s of run %s failed: %s", call.step, call.run_id, type(problem).__name__)
+        try:
+            return self._told(*self._tools.ledger.ask_operator(call, process, "own_defect"))
+        except Superseded:
+            return SUPERSEDED
+        except Exception:
+            raise defect(problem) from None
+
+    def _told(self, facts: Facts, standing: Standing) -> Directive:
+        link = self._tools.run_link(facts.run.id)
+        return directive(facts, standing, link, self._tools.waits.recheck)

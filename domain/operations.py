@@ -1,0 +1,116 @@
+"""Operations before and after they are sent: generations, keys, and what counts as proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from domain.contracts import Contract
+from domain.execution import Execution
+from domain.identity import OperationIdentity, operation_key
+from domain.permits import FreshReading, Permitted, Timing
+from domain.records import Facts, Operation
+from domain.signals import Answer, Evidence, Finding, Found, Signal
+
+BY_OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Sendable:
+    """What is to be sent for one step, before anybody permitted it. `content` is rendered for `key`."""
+
+    step: str
+    system: str
+    kind: str
+    key: str
+    generation: int
+    content: bytes
+    contracts: tuple[Contract, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PermitAsked:
+    """One call for a permit. `token` names the caller, so that a lost commit is found and not asked for twice."""
+
+    sendable: Sendable
+    reading: FreshReading | None
+    timing: Timing
+    execution: Execution
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class PermitWanted:
+    """A permit still to be asked for: what is sent depends on the version that the transaction finds."""
+
+    rendered: Callable[[Facts], Sendable]
+    timing: Timing
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A permit with the very bytes that were recorded for it."""
+
+    permitted: Permitted
+    sendable: Sendable
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An operation by key, with the contracts that settle it."""
+
+    key: str
+    contracts: tuple[Contract, ...]
+
+
+def next_generation(facts: Facts, step: str, item: str = "") -> int:
+    """The generation that a send of this step belongs to: the last one, or a new one after proof of its absence."""
+    line = facts.line(step, item)
+    if line is None:
+        return 1
+    return line.generation + 1 if over_for_good(line) else line.generation
+
+
+def over_for_good(operation: Operation) -> bool:
+    """Proved not to have happened, by a refusal or by an operator's recorded word."""
+    declared = operation.outcome == "not_sent" and operation.settled_by.startswith(BY_OPERATOR)
+    return operation.outcome == "rejected" or declared
+
+
+def key_for(facts: Facts, step: str, generation: int, item: str = "") -> str:
+    """The key of a create effect: request, step, item and generation, whichever run asks."""
+    return operation_key(OperationIdentity(facts.run.request_id, step, item, generation))
+
+
+def exists(evidence: Evidence) -> bool:
+    """Whether anything recorded says that the effect was made."""
+    answered = any(r.answer.signal is Signal.ACCEPTED for a in evidence.attempts for r in a.answers)
+    return answered or any(p.finding.found is Found.ONE for p in evidence.probes)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer to record: `id` is the sender's own, so that saving it again adds nothing."""
+
+    id: str
+    key: str
+    attempt: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One look-up to record: `began_at` is the database clock before it."""
+
+    id: str
+    key: str
+    began_at: datetime
+    finding: Finding
+
+
+def evidence_of(operation: Operation) -> Mapping[str, Any]:
+    """How events name an operation."""
+    return {"operation": operation.key, "generation": operation.generation}

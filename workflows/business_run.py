@@ -1,0 +1,157 @@
+"""The kernel below every process: steps, waits, nudges, and the way back to review, written once.
+
+The store decides; an execution calls one step, waits as it is told, and calls again. Messages only shorten a wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError
+from temporalio.workflow import ActivityCancellationType
+
+with workflow.unsafe.imports_passed_through():
+    from domain.execution import Directive, Execution, Start, StepCall, Then
+    from workflows.attributes import updates
+    from workflows.policies import (
+        AFTER_FAILED_STEP,
+        LONGEST_FAILED_PAUSE,
+        ONE_ATTEMPT,
+        READ_RETRIES,
+        READ_TIMEOUT,
+        SEND_MARGIN,
+    )
+
+SNAPSHOT, REVIEW, CARRY_OUT, COMPARE = "take-snapshot", "look-at-review", "carry-out", "compare-records"
+NUDGE = "nudge"
+
+
+class _Over(Exception):
+    """The store says that this execution has nothing left to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The one result of every process workflow. The truth about the run is in the store."""
+
+    state: str
+    reason: str
+
+
+class BusinessRun:
+    """One execution of one run. Use as `async with BusinessRun(start) as run:` around the steps of a process."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._nudges = 0
+        self._told: Directive | None = None
+        workflow.set_signal_handler(NUDGE, self._nudge)
+        workflow.set_dynamic_signal_handler(self._unknown_signal)
+
+    async def __aenter__(self) -> BusinessRun:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """A run that ended early is no failure of the workflow."""
+        return isinstance(problem, _Over)
+
+    @property
+    def ending(self) -> Ending:
+        """Where the store says the run stands."""
+        return Ending(self._told.state, self._told.reason) if self._told else Ending("queued", "accepted")
+
+    def _nudge(self, *payload: object) -> None:
+        """Whatever it carries, it says only: look again."""
+        self._nudges += 1
+
+    def _unknown_signal(self, name: str, arguments: Sequence[RawValue]) -> None:
+        """A signal of any name is a hint at most."""
+        self._nudges += 1
+
+    async def snapshot(self) -> None:
+        """Read the subject, store version 1, and ask for a decision."""
+        seen = self._nudges
+        told = await self._call(SNAPSHOT, "snapshot")
+        if told.then is Then.WAIT:
+            await self._wait(told, seen)
+
+    async def reviewed(self) -> None:
+        """Wait until a decision covers the version that this run is about."""
+        if self._told is None or self._told.then is Then.GO_ON:
+            return
+        await self._until_settled(REVIEW, "review")
+
+    async def carried_out(self, step: str, title: str) -> None:
+        """Make one effect exactly as approved, or find out what became of it; back to review when no approval holds."""
+        while (await self._until_settled(CARRY_OUT, step, title)).then is Then.REVIEW:
+            await self._until_settled(REVIEW, "review")
+
+    async def agreed(self) -> None:
+        """Read the mandatory records back and end the run if they agree."""
+        await self._until_settled(COMPARE, "agree")
+
+    async def _until_settled(self, activity: str, step: str, title: str = "") -> Directive:
+        while True:
+            seen = self._nudges
+            told = await self._call(activity, step, title)
+            if told.then is not Then.WAIT:
+                return told
+            await self._wait(told, seen)
+
+    async def _call(self, activity: str, step: str, title: str = "") -> Directive:
+        """Call one step until it answers. A step that failed told nothing; the store knows what it did."""
+        pause = AFTER_FAILED_STEP
+        while True:
+            try:
+                return self._heard(await self._execute(activity, step, title))
+            except ActivityError:
+                await workflow.sleep(pause, summary=f"{title or step} failed: read the store again")
+                pause = min(pause * 2, LONGEST_FAILED_PAUSE)
+
+    async def _execute(self, activity: str, step: str, title: str) -> Directive:
+        execution = Execution(self._start.epoch, workflow.info().run_id)
+        sends = activity == CARRY_OUT
+        timeout = timedelta(seconds=self._start.send_seconds) + SEND_MARGIN if sends else READ_TIMEOUT
+        told: Directive = await workflow.execute_activity(
+            activity,
+            StepCall(self._start.run_id, execution, step, quick_reads=not sends),
+            result_type=Directive,
+            start_to_close_timeout=timeout,
+            retry_policy=ONE_ATTEMPT if sends else READ_RETRIES,
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=title or step.capitalize(),
+        )
+        return told
+
+    def _heard(self, told: Directive) -> Directive:
+        """Show the answer in Temporal UI, and stop where the store says so."""
+        before, self._told = self._told, told
+        if before is None or _listed(before) != _listed(told):
+            workflow.upsert_search_attributes(updates(told))
+        workflow.set_current_details(told.details)
+        if told.then is Then.ENDED:
+            raise _Over
+        return told
+
+    async def _wait(self, told: Directive, seen: int) -> None:
+        """Until a nudge or the time that the store named, whichever is first; a nudge during the call counts too."""
+        seconds = (told.until - workflow.now()).total_seconds() if told.until else None
+        try:
+            await workflow.wait_condition(
+                lambda: self._nudges > seen,
+                timeout=None if seconds is None else timedelta(seconds=max(seconds, 0.05)),
+                timeout_summary=told.summary,
+            )
+        except TimeoutError:
+            return
+
+
+def _listed(told: Directive) -> tuple[object, ...]:
+    return told.state, told.reason, told.input_version, told.next_owner, told.deadline
