@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from threading import Event
 
@@ -29,7 +30,7 @@ def hangs_up(peer: Peer) -> None:
     peer.request()
 
 
-def drips(before: bytes) -> object:
+def drips(before: bytes) -> Callable[[Peer], None]:
     """A byte now and then, each far within any timeout per read; whole in the end if nobody cuts it."""
     pause = Event()
 
@@ -108,12 +109,12 @@ def test_time_used_up_before_the_first_byte_sends_nothing() -> None:
 
 @pytest.mark.parametrize("before", [b"", b"HTTP/1.1 200"])
 def test_dripping_head_is_cut_at_the_total_timeout(before: bytes) -> None:
-    with raw_server(drips(before)) as server:  # type: ignore[arg-type]
+    with raw_server(drips(before)) as server:
         assert transport(server.url).write(POST, SOON) == Lost("timeout", sent=True)
 
 
 def test_dripping_body_is_cut_at_the_total_timeout() -> None:
-    with raw_server(drips(HEAD % DRIPS)) as server:  # type: ignore[arg-type]
+    with raw_server(drips(HEAD % DRIPS)) as server:
         reply = transport(server.url).read(GET, SOON)
     assert isinstance(reply, Reply)
     assert (reply.status, reply.defect) == (200, "timeout")

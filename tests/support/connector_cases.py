@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,6 +27,9 @@ def stripe_to(base_url: str, key: str = "sk_test_sandbox") -> Stripe:
 def hubspot_to(base_url: str, token: str = "pat-sandbox-token") -> HubSpot:
     times = HubSpotTimes(read_within=timedelta(seconds=5))
     return HubSpot(base_url, token, portal_id=PORTAL, app_id="7700123", times=times)
+
+
+CONNECT: dict[str, Callable[..., Stripe | HubSpot]] = {"stripe": stripe_to, "hubspot": hubspot_to}
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Made:
 
     def fault(self, name: str, **params: object) -> None:
         """The next write of this case meets this fault."""
-        self.sandbox.fault(name, match={"method": "POST", "path_prefix": self.case.path}, **params)
+        self.sandbox.fault(name, times=1, match={"method": "POST", "path_prefix": self.case.path}, **params)
 
     def lookups_meet(self, name: str) -> None:
         """Every read of this system meets this fault."""

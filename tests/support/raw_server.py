@@ -88,7 +88,7 @@ class RawServer:
 
     def _serve(self, connection: socket.socket) -> None:
         connection.settimeout(SECONDS)
-        with connection, contextlib.suppress(OSError, EOFError):
+        with connection, contextlib.suppress(OSError, EOFError, StopIteration):
             self._behave(Peer(connection, self.requests))
         self.closed.release()
 
@@ -104,15 +104,15 @@ def raw_server(behave: Callable[[Peer], None]) -> Iterator[RawServer]:
 
 
 def json_answers(answers: Sequence[object]) -> Callable[[Peer], None]:
-    """Answers whole requests with these JSON values in turn, over as many connections as come; then 404s."""
+    """Answers requests with these values in turn: JSON with 200, or (status, JSON). Then it hangs up."""
     remaining = iter(answers)
 
     def behave(peer: Peer) -> None:
         while True:
             peer.request()
-            value = next(remaining, None)
-            body = value if isinstance(value, bytes) else json.dumps(value).encode()
-            peer.answer(body, 404 if value is None else 200)
+            value = next(remaining)
+            status, body = value if isinstance(value, tuple) else (200, value)
+            peer.answer(json.dumps(body).encode(), status)
 
     return behave
 
