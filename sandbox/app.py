@@ -51,6 +51,13 @@ class Sandbox:
         self.delivery = Delivery(self._records, knobs)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._serve(scope, receive, send)
+        except asyncio.CancelledError:
+            # only a shutdown cancels a call that is being delayed
+            await _hang_up(scope, receive)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = _head(scope)
         if head.path.startswith("/sandbox/"):
             await _send(self._committed(self._control.answer, await _read(head, receive)), send)

@@ -48,6 +48,7 @@ async def serve(settings: Settings, listening: socket.socket) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     delivering = asyncio.create_task(sandbox.delivery.run())

@@ -1,6 +1,8 @@
 """Every fault: what the client sees, and whether the effect happened."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -11,6 +13,7 @@ from sandbox.control import SandboxControl
 from sandbox.faults import FAULTS
 
 FORM = {"country": "DE", "metadata[operation_key]": "op-1"}
+DOCS = Path(__file__).parents[2] / "docs" / "sandbox.md"
 COMPANY = {"properties": {"name": "North", "operation_key": "op-1"}}
 
 
@@ -91,8 +94,13 @@ def records(sandbox: SandboxControl, system: System) -> int:
     return len(sandbox.records(system.name, system.kind))
 
 
-def test_every_fault_is_expected_here() -> None:
+def test_every_fault_is_expected_here_and_documented() -> None:
     assert EXPECTED.keys() | LATE == FAULTS.keys()
+    table = DOCS.read_text().partition("## Faults")[2].splitlines()
+    documented = {
+        name for line in table if line.startswith("| `") for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    }
+    assert documented == FAULTS.keys()
 
 
 @SYSTEMS

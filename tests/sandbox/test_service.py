@@ -3,10 +3,12 @@
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
+from eventually import eventually
 from sandboxes import ROOT, sandbox_process
 
 from sandbox.control import SandboxControl
@@ -85,6 +87,19 @@ def test_sigterm_stops_with_exit_code_0(tmp_path: Path) -> None:
     with sandbox_process(tmp_path / "s.sqlite") as running, httpx.Client(base_url=running.url) as client:
         client.get("/sandbox/health")
         assert running.stop() == 0
+
+
+def test_sigterm_does_not_wait_for_delayed_calls(tmp_path: Path) -> None:
+    with (
+        sandbox_process(tmp_path / "s.sqlite") as running,
+        SandboxControl(running.url) as control,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        control.fault("slow_before", seconds=3600)
+        delayed = pool.submit(httpx.get, f"{running.url}{COMPANIES}", headers=HUBSPOT, timeout=60)
+        eventually(lambda: control.requests(path_prefix=COMPANIES))
+        assert running.stop() == 0
+        assert isinstance(delayed.exception(), httpx.RemoteProtocolError)
 
 
 def test_a_taken_port_is_a_clear_error(tmp_path: Path) -> None:
