@@ -55,7 +55,7 @@ class Sandbox:
             await self._serve(scope, receive, send)
         except asyncio.CancelledError:
             # only a shutdown cancels a call that is being delayed
-            await _hang_up(scope, receive)
+            _hang_up(scope)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = _head(scope)
@@ -65,10 +65,9 @@ class Sandbox:
         rule = self._faults.taken(head, _system(head), unread=True)
         if rule is not None:
             self._log.answered(self._log.received(head, rule.fault), None, executed=False)
-            await _hang_up(scope, receive)
+            _hang_up(scope)
             return
-        outcome = await self._outcome(await _read(head, receive))
-        await _conclude(outcome, scope, receive, send)
+        await _conclude(await self._outcome(await _read(head, receive)), scope, send)
 
     def close(self) -> None:
         self._records.close()
@@ -154,11 +153,11 @@ async def _read(head: Call, receive: Receive) -> Call:
     return Call(head.method, head.path, head.query, head.headers, b"".join(parts))
 
 
-async def _conclude(outcome: Outcome, scope: Scope, receive: Receive, send: Send) -> None:
+async def _conclude(outcome: Outcome, scope: Scope, send: Send) -> None:
     if outcome.ending == "hang_up":
-        await _hang_up(scope, receive)
+        _hang_up(scope)
     elif outcome.ending == "cut":
-        await _send_part(outcome.answer, scope, receive, send)
+        await _send_part(outcome.answer, scope, send)
     else:
         await _send(outcome.answer, send)
 
@@ -169,23 +168,15 @@ async def _send(answer: Answer, send: Send) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-async def _send_part(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_part(answer: Answer, scope: Scope, send: Send) -> None:
     promised = (*answer.headers, ("content-length", str(len(answer.body) + _MISSING_BYTES)))
     await send({"type": "http.response.start", "status": answer.status, "headers": _raw(promised)})
     await send({"type": "http.response.body", "body": answer.body[: len(answer.body) // 2], "more_body": True})
-    scope["state"]["transport"].close()
-    await _gone(receive)
+    scope["state"]["connection"].hang_up(flushed=True)
 
 
-async def _hang_up(scope: Scope, receive: Receive) -> None:
-    scope["state"]["transport"].abort()
-    await _gone(receive)
-
-
-async def _gone(receive: Receive) -> None:
-    """Until the server has noticed that the connection is closed; it would answer 500 otherwise."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+def _hang_up(scope: Scope) -> None:
+    scope["state"]["connection"].hang_up(flushed=False)
 
 
 def _raw(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""Runs the application under uvicorn, with each connection's transport in reach so that it can be closed unanswered."""
+"""Runs the application under uvicorn, with connections that can be closed unanswered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,12 +14,24 @@ from sandbox.app import Sandbox
 from sandbox.settings import Settings
 
 _GRACE_SECONDS = 1
+# as long as the real services keep an idle connection, so that clients rarely meet a closing one
+_IDLE_SECONDS = 75
 
 
-class _Protocol(H11Protocol):
-    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 (as in uvicorn)
-        self.app_state = {**self.app_state, "transport": transport}
-        super().connection_made(transport)
+class _Connection(H11Protocol):
+    """A connection that the application can end, found in the request's state."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.app_state = {**self.app_state, "connection": self}
+        super().connection_made(transport)  # type: ignore[arg-type]
+
+    def hang_up(self, *, flushed: bool) -> None:
+        # told at once, uvicorn does not answer 500 for a call that ends without a whole answer
+        self.cycle.disconnected = True
+        if flushed:
+            self.transport.close()
+        else:
+            self.transport.abort()
 
 
 def bound(settings: Settings) -> socket.socket:
@@ -42,13 +53,14 @@ async def serve(settings: Settings, listening: socket.socket) -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     config = uvicorn.Config(
         sandbox,
-        http=_Protocol,
+        http=_Connection,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     delivering = asyncio.create_task(sandbox.delivery.run())
