@@ -37,7 +37,9 @@ class Settings(BaseSettings):
 
     hubspot_base_url: str = Field("https://api.hubapi.com", description="HubSpot API")
     hubspot_token: SecretStr = Field(description="Private app token")
-    hubspot_client_secret: SecretStr = Field(description="Secret that signs HubSpot's webhooks; several, comma separated")
+    hubspot_client_secret: SecretStr = Field(
+        description="Secret that signs HubSpot's webhooks; several, comma separated"
+    )
     hubspot_public_url: str = Field(description="Target URL as configured in HubSpot, over which it signs")
     hubspot_portal_id: str = Field(description="HubSpot account id")
     hubspot_app_id: str = Field(description="Our app id, by which our own writes are recognised")
@@ -51,7 +53,6 @@ class Settings(BaseSettings):
     visibility_lag: float = Field(60, ge=0, description="V: how long a search may not show a record")
     resend_window: float = Field(86_400, gt=0, description="W: how long Stripe keeps an idempotency key")
     window_margin: float = Field(3_600, ge=0, description="Nothing is sent this close to the end of the window")
-    resend_backoff: float = Field(2, gt=0, description="First pause before the same bytes are sent again")
     read_timeout: float = Field(10, gt=0, description="Total time of one outside read")
     fresh_for: float = Field(30, gt=0, description="Age of a CRM reading that a first send may rest on")
     retry_pause: float = Field(30, gt=0, description="Pause before a failed read is tried again by the run")
@@ -62,6 +63,7 @@ class Settings(BaseSettings):
     decision_valid_for: float | None = Field(None, gt=0, description="Overrides the validity that the process declares")
 
     sweep_interval: float = Field(15, gt=0, description="Pause between two sweeps")
+    projection_interval: float = Field(2, gt=0, description="Pause between two passes that write state into the CRM")
     sweep_lease: float = Field(60, gt=0, description="How long a sweeper that died keeps others out")
     sweep_patience: float = Field(10, ge=0, description="Age at which an unstarted run or unseen nudge is repeated")
     activity_threads: int = Field(10, ge=1, le=200, description="Activities that one worker runs at once")

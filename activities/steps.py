@@ -14,7 +14,7 @@ from activities.failures import QUICK_READS, defect, try_again
 from activities.snapshots import Snapshots
 from activities.tools import Tools
 from domain.errors import ReadFailed, SubjectGone, Superseded
-from domain.execution import Directive, StepCall, Then
+from domain.execution import Directive, StepCall
 from domain.process import Process
 from domain.records import Facts, Standing
 from domain.states import RunKind, RunState
@@ -86,9 +86,7 @@ class Steps:
 
     def _unless_held(self, call: StepCall, facts: Facts, process: Process[Any], work: Work) -> Kept:
         """A run that waits for a person, or is over, is not worked on."""
-        if not facts.run.is_open:
-            return facts, Standing(facts.run, Then.ENDED)
-        if facts.run.state in HELD:
+        if not facts.run.is_open or facts.run.state in HELD:
             return self._tools.ledger.look(call)
         return work(facts, process)
 

@@ -10,6 +10,7 @@ from business_store.actors import Actor
 from business_store.facts import load_facts
 from business_store.operations import set_outcome
 from business_store.runs import Move, lock_run, move, want_nudge
+from business_store.sweeping import raise_epoch
 from domain.canonical import sha256
 from domain.errors import InvalidInput, NotAuthorised, ResolutionRefused
 from domain.identity import short_digest
@@ -150,6 +151,7 @@ class _Resolving:
         if self.operation is not None:
             evidence["operation"] = self.operation.key
         reason = f"operator_{self.asked.action}"
+        want_nudge(self.connection, self.facts.run.id)
         to = RunState.FAILED if over and not self._others_in_doubt() else RunState.RUNNING
         step = self.operation.step if self.operation else "resolve"
         run = move(
@@ -158,8 +160,8 @@ class _Resolving:
             Move(to, reason, step, evidence=evidence),
             (ActorKind.OPERATOR, self.actor.id),
         )
-        if run.is_open:
-            want_nudge(self.connection, run.id)
+        if run.is_open and self.facts.run.reason == "execution_lost":
+            raise_epoch(self.connection, run.id, run.engine_epoch)
         return run.state
 
     def _others_in_doubt(self) -> bool:

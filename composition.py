@@ -1,0 +1,138 @@
+"""The one place where settings become parts: store, connectors, activities, sweep and engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from temporalio.client import Client
+
+from activities.steps import Steps
+from activities.tools import Tools, Waits
+from business_store.database import Store
+from business_store.ledger import Ledger
+from business_store.reviews import ReviewTerms
+from business_store.settlements import Patience
+from connectors.hubspot import HubSpot, HubSpotTimes
+from connectors.stripe import Stripe, StripeTimes
+from domain.permits import Timing
+from domain.ports import Connector, Crm
+from domain.process import Process
+from domain.processes import PROCESSES
+from settings import Settings
+from sweep.engine import Engine, EngineTerms
+from sweep.loops import Loop
+from sweep.passes import Sweep
+from sweep.projections import Projector
+
+
+def _seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)
+
+
+class Parts:
+    """The parts of one process, each made when it is first needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.processes: Mapping[str, Process[Any]] = PROCESSES
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.settings.database_url.get_secret_value(), self.settings.database_pool)
+
+    @cached_property
+    def hubspot(self) -> HubSpot:
+        s = self.settings
+        read, write = _seconds(s.read_timeout), _seconds(s.send_timeout)
+        return HubSpot(
+            s.hubspot_base_url,
+            s.hubspot_token.get_secret_value(),
+            portal_id=s.hubspot_portal_id,
+            app_id=s.hubspot_app_id,
+            times=HubSpotTimes(
+                _seconds(s.settle_time), _seconds(s.visibility_lag), read_within=read, write_within=write
+            ),
+        )
+
+    @cached_property
+    def stripe(self) -> Stripe:
+        s = self.settings
+        times = StripeTimes(
+            _seconds(s.resend_window), _seconds(s.window_margin), _seconds(s.settle_time), _seconds(s.read_timeout)
+        )
+        return Stripe(s.stripe_base_url, s.stripe_secret_key.get_secret_value(), times)
+
+    @property
+    def crms(self) -> Mapping[str, Crm]:
+        return {"hubspot": self.hubspot}
+
+    @property
+    def connectors(self) -> Mapping[str, Connector]:
+        return {"hubspot": self.hubspot, "stripe": self.stripe}
+
+    def terms(self, process: Process[Any]) -> ReviewTerms:
+        """The process's own review terms, unless settings overrule them."""
+        deadline, valid_for = self.settings.review_deadline, self.settings.decision_valid_for
+        return ReviewTerms(
+            process.review.deadline if deadline is None else _seconds(deadline),
+            process.review.valid_for if valid_for is None else _seconds(valid_for),
+        )
+
+    def _patience(self, process: Process[Any]) -> Patience:
+        s = self.settings
+        return Patience(_seconds(s.retry_pause), _seconds(s.retry_pause), s.retry_limit, process.operator_role)
+
+    def run_link(self, run_id: str) -> str:
+        """Where a person sees this run."""
+        return f"{self.settings.public_url.rstrip('/')}/runs/{run_id}"
+
+    def steps(self) -> Steps:
+        """The activities."""
+        s = self.settings
+        return Steps(
+            Tools(
+                ledger=Ledger(self.store, self.terms, self._patience),
+                connectors=self.connectors,
+                crms=self.crms,
+                processes=self.processes,
+                timing=Timing(_seconds(s.send_before), _seconds(s.send_timeout), _seconds(s.fresh_for)),
+                waits=Waits(_seconds(s.recheck), _seconds(s.send_timeout)),
+                run_link=self.run_link,
+                store_away=(DBAPIError, PoolTimeout),
+            )
+        )
+
+    def engine(self, client: Client) -> Engine:
+        """The engine as seen from the store."""
+        s = self.settings
+        send_seconds = s.read_timeout * 3 + s.send_before + 2 * s.send_timeout
+        return Engine(client, self.store, EngineTerms(s.task_queue, send_seconds, self.run_link))
+
+    def sweep(self, client: Client) -> Sweep:
+        """One sweep's worth of work."""
+        patience = _seconds(self.settings.sweep_patience)
+        return Sweep(self.store, self.engine(client), self.crms, self.processes, patience)
+
+    def loops(self, client: Client) -> list[Loop]:
+        """The loops of a worker process."""
+        s = self.settings
+        sweep, projector = self.sweep(client), Projector(self.store, self.crms, self.processes)
+        lease = _seconds(s.sweep_lease)
+        return [
+            Loop("sweep", _seconds(s.sweep_interval), lease, self.store, sweep.once),
+            Loop("projection", _seconds(s.projection_interval), lease, self.store, _threaded(projector.once)),
+        ]
+
+    def close(self) -> None:
+        """Give connections back."""
+        self.store.close()
+
+
+def _threaded(work: Callable[[], object]) -> Callable[[], Any]:
+    return lambda: asyncio.to_thread(work)

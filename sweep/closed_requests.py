@@ -1,0 +1,60 @@
+"""CRM changes that arrive while no run of their request is open: the version is recorded, nothing is forgotten."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from activities.snapshots import Snapshots
+from business_store.agreement import held_materially
+from business_store.database import Store
+from business_store.facts import load_facts
+from business_store.requests import insert_run, live_run
+from business_store.runs import load_run, lock_run
+from business_store.versions import record_snapshot
+from domain.errors import ReadFailed, SubjectGone
+from domain.ports import Crm
+from domain.process import Process
+from domain.records import Facts, Taken
+from domain.states import RunKind, RunState
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ClosedRequests:
+    """Reads the subject for requests without an open run."""
+
+    store: Store
+    crms: Mapping[str, Crm]
+    processes: Mapping[str, Process[Any]]
+
+    def read(self, request_id: str) -> None:
+        """Record what the CRM says now; a read that fails is tried again by the next sweep."""
+        facts = self._facts(request_id)
+        if facts is None:
+            return
+        process = self.processes[facts.run.process]
+        try:
+            taken = Snapshots(self.crms).take(facts, process)
+        except (ReadFailed, SubjectGone) as refused:
+            log.warning("request %s could not be read: %s", request_id, refused.code)
+            return
+        if taken is not None:
+            self.store.write(lambda connection: self._record(connection, facts.run.id, process, taken))
+
+    def _facts(self, request_id: str) -> Facts | None:
+        with self.store.reading() as connection:
+            newest = live_run(connection, request_id)
+            return load_facts(connection, load_run(connection, newest[0])) if newest else None
+
+    def _record(self, connection: Connection, run_id: str, process: Process[Any], taken: Taken) -> None:
+        """Material after success opens a revision, queued; after any other end the version waits for a repair."""
+        run = lock_run(connection, run_id)
+        facts = record_snapshot(connection, load_facts(connection, run), process, taken)
+        if run.state is RunState.SUCCEEDED and process.revises_after_success and held_materially(facts, process):
+            insert_run(connection, run.request_id, process, RunKind.REVISION, run.correlation_id, run.id)

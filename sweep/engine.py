@@ -1,0 +1,90 @@
+"""Starting and nudging runs in the engine from what the store says, for gateway, sweep and CLI alike."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.envconfig import ClientConfig
+from temporalio.service import RPCError, RPCStatusCode
+
+from business_store.database import Store
+from business_store.sweeping import EngineRow, engine_row, set_health
+from domain.execution import Start
+from workflows.plugin import counterfoil_plugin
+from workflows.starting import Reached, Startable, nudge_execution, start_execution
+
+log = logging.getLogger(__name__)
+
+
+async def connect(lazy: bool = False) -> Client:
+    """A client by the SDK's own profiles (TEMPORAL_ADDRESS, TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE …)."""
+    profile: dict[str, Any] = {**ClientConfig.load_client_connect_config()}
+    profile.setdefault("target_host", "localhost:7233")
+    return await Client.connect(**profile, plugins=[counterfoil_plugin()], lazy=lazy)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTerms:
+    """What a start carries besides the run itself."""
+
+    task_queue: str
+    send_seconds: float
+    run_link: Callable[[str], str]
+
+
+class Engine:
+    """The engine as the store's servant: every call begins and ends with a row."""
+
+    def __init__(self, client: Client, store: Store, terms: EngineTerms) -> None:
+        self._client = client
+        self._store = store
+        self._terms = terms
+
+    def startable(self, row: EngineRow) -> Startable:
+        """How this run's execution is named and what it is told."""
+        link = self._terms.run_link(row.run_id)
+        start = Start(row.run_id, row.epoch, row.process, row.business_key, link, self._terms.send_seconds)
+        return Startable(start, row.number)
+
+    async def start(self, row: EngineRow) -> Reached:
+        """Start the execution once, and note that it runs. Raises RPCError when the engine is away."""
+        reached = await start_execution(self._client, self.startable(row), self._terms.task_queue)
+        await self.note(row, "ok")
+        return reached
+
+    async def nudge(self, row: EngineRow) -> Reached:
+        """Say "look again". Raises RPCError when the engine is away."""
+        return await nudge_execution(self._client, self.startable(row))
+
+    async def note(self, row: EngineRow, health: str) -> None:
+        """Write the health of the execution down."""
+        await asyncio.to_thread(self._store.write, lambda connection: set_health(connection, row, health))
+
+    async def health(self, row: EngineRow) -> str:
+        """`ok`, `stuck` (its tasks fail), `ended` (closed by somebody) or `missing`. Raises RPCError when away."""
+        try:
+            described = await self._client.get_workflow_handle(self.startable(row).workflow_id).describe()
+        except RPCError as refused:
+            if refused.status is RPCStatusCode.NOT_FOUND:
+                return "missing"
+            raise
+        if described.status is not WorkflowExecutionStatus.RUNNING:
+            return "ended"
+        return "stuck" if "TemporalReportedProblems" in described.search_attributes else "ok"
+
+    async def soon(self, run_id: str) -> None:
+        """A first try right after a commit. It may fail in any way: the sweep repeats it."""
+        try:
+            row = await asyncio.to_thread(self._row, run_id)
+            await (self.start(row) if row.health == "not_started" else self.nudge(row))
+        except Exception as problem:
+            log.warning("engine not reached for run %s: %s", run_id, type(problem).__name__)
+
+    def _row(self, run_id: str) -> EngineRow:
+        with self._store.reading() as connection:
+            return engine_row(connection, run_id)

@@ -1,0 +1,57 @@
+"""The loops of a worker process: one sweeper and one projector at a time among all workers, by lease."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from business_store.database import Store
+from business_store.sweeping import take_lease
+
+log = logging.getLogger(__name__)
+
+
+def holder() -> str:
+    """A name of this process that no other has at the same time."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Work to be done every `interval` by whoever holds the lease."""
+
+    name: str
+    interval: timedelta
+    lease: timedelta
+    store: Store
+    work: Callable[[], Awaitable[object]]
+
+    async def forever(self, stopping: asyncio.Event) -> None:
+        """Until `stopping`. A turn that fails is logged by its type and the next one comes."""
+        while not stopping.is_set():
+            try:
+                await self.turn()
+            except Exception as problem:
+                log.warning("%s failed: %s", self.name, type(problem).__name__)
+            await _pause(stopping, self.interval)
+
+    async def turn(self) -> bool:
+        """One turn, if the lease can be had."""
+        taken = await asyncio.to_thread(
+            self.store.write, lambda connection: take_lease(connection, self.name, holder(), self.lease)
+        )
+        if taken:
+            await self.work()
+        return taken
+
+
+async def _pause(stopping: asyncio.Event, interval: timedelta) -> None:
+    try:
+        await asyncio.wait_for(stopping.wait(), interval.total_seconds())
+    except TimeoutError:
+        return

@@ -1,0 +1,113 @@
+"""One sweep: unstarted runs, unseen nudges, approved but idle, lost executions, changes without a run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from business_store.database import Store
+from business_store.sweeping import (
+    EngineRow,
+    approved_but_idle,
+    execution_gone,
+    unchecked,
+    unread_without_run,
+    unseen_nudges,
+    unstarted,
+)
+from domain.ports import Crm
+from domain.process import Process
+from sweep.closed_requests import ClosedRequests
+from sweep.engine import Engine
+from workflows.starting import Reached
+
+log = logging.getLogger(__name__)
+Find = Callable[[Connection, timedelta], Sequence[EngineRow]]
+UNCHECKED_FACTOR = 4
+"""Executions are looked at this many times less often than hints."""
+
+
+@dataclass
+class Report:
+    """How many runs each pass touched; `failed` names passes that could not be carried through."""
+
+    done: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Everything one sweep works with."""
+
+    store: Store
+    engine: Engine
+    crms: Mapping[str, Crm]
+    processes: Mapping[str, Process[Any]]
+    patience: timedelta
+
+    async def once(self) -> Report:
+        """Every pass, each on its own: one that fails leaves the others their turn."""
+        report = Report()
+        for name, work in self._passes().items():
+            try:
+                report.done[name] = await work()
+            except Exception as problem:
+                log.warning("sweep pass %s failed: %s", name, type(problem).__name__)
+                report.failed[name] = type(problem).__name__
+        return report
+
+    def _passes(self) -> dict[str, Callable[[], Awaitable[int]]]:
+        return {
+            "started": lambda: self._each(unstarted, self._start),
+            "nudged": lambda: self._each(unseen_nudges, self._nudge),
+            "idle": lambda: self._each(approved_but_idle, self._nudge),
+            "lost": lambda: self._each(unchecked, self._check),
+            "read": self._read_closed,
+        }
+
+    async def _each(self, find: Find, work: Callable[[EngineRow], Awaitable[object]]) -> int:
+        """One row that fails is not in the way of the next, unless the whole engine is away."""
+        longer = self.patience * (UNCHECKED_FACTOR if find is unchecked else 1)
+        rows = await asyncio.to_thread(self._found, find, longer)
+        for row in rows:
+            await work(row)
+        return len(rows)
+
+    def _found(self, find: Find, patience: timedelta) -> Sequence[EngineRow]:
+        with self.store.reading() as connection:
+            return find(connection, patience)
+
+    async def _start(self, row: EngineRow) -> None:
+        await self.engine.start(row)
+
+    async def _nudge(self, row: EngineRow) -> None:
+        if await self.engine.nudge(row) is Reached.GONE:
+            await self._check(row)
+
+    async def _check(self, row: EngineRow) -> None:
+        """Re-checked under the lock: a run that ended meanwhile stays as it is."""
+        health = await self.engine.health(row)
+        if health in ("ok", "stuck"):
+            await self.engine.note(row, health)
+            return
+        ended = health == "ended"
+        await asyncio.to_thread(
+            self.store.write, lambda connection: execution_gone(connection, row, ended_by_somebody=ended)
+        )
+
+    async def _read_closed(self) -> int:
+        closed = ClosedRequests(self.store, self.crms, self.processes)
+        return await asyncio.to_thread(self._read_each, closed)
+
+    def _read_each(self, closed: ClosedRequests) -> int:
+        with self.store.reading() as connection:
+            requests = unread_without_run(connection)
+        for request_id in requests:
+            closed.read(request_id)
+        return len(requests)

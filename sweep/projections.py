@@ -1,0 +1,68 @@
+"""Mirroring declared state into CRM fields: after the transition committed, latest wins, allowed in every state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from business_store.database import Store
+from business_store.facts import load_facts
+from business_store.runs import load_run
+from business_store.sweeping import Unprojected, postpone_projection, projected, unprojected
+from domain.errors import CounterfoilError
+from domain.ports import Crm
+from domain.process import Process
+from domain.records import Facts
+from domain.wording import SHOWN_AS
+
+log = logging.getLogger(__name__)
+PAUSE_AFTER_FAILURE = timedelta(seconds=15)
+
+
+@dataclass(frozen=True)
+class Projector:
+    """Writes what the CRM shows of a run."""
+
+    store: Store
+    crms: Mapping[str, Crm]
+    processes: Mapping[str, Process[Any]]
+
+    def once(self) -> int:
+        """Project what is due; return how many records were written."""
+        with self.store.reading() as connection:
+            due = unprojected(connection)
+        return sum(self._project(row) for row in due)
+
+    def _project(self, row: Unprojected) -> bool:
+        """An older run of a request has nothing to show any more: the newest one stands in the CRM."""
+        written = row.newest and self._written(row)
+        if written is not None:
+            self.store.write(lambda connection: projected(connection, row.run_id, row.seq))
+        return bool(written)
+
+    def _written(self, row: Unprojected) -> bool | None:
+        with self.store.reading() as connection:
+            facts = load_facts(connection, load_run(connection, row.run_id))
+        crm = self.crms.get(facts.subject.system)
+        if crm is None:
+            return False
+        try:
+            crm.project(facts.subject, self._shown(facts))
+        except CounterfoilError as refused:
+            log.warning("run %s not projected: %s", row.run_id, refused.code)
+            self.store.write(lambda connection: postpone_projection(connection, row.run_id, PAUSE_AFTER_FAILURE))
+            return None
+        return True
+
+    def _shown(self, facts: Facts) -> dict[str, str | None]:
+        process = self.processes[facts.run.process]
+        account = facts.line(process.account_step)
+        return {
+            "counterfoil_state": facts.run.state,
+            "counterfoil_reason": f"{SHOWN_AS[facts.run.state]}: {facts.run.reason}",
+            "counterfoil_run": facts.run.id,
+            "counterfoil_account": account.reference if account and account.outcome == "accepted" else None,
+        }
