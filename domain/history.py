@@ -162,9 +162,10 @@ class History:
         """As long after the last answer, or after the lease that brought none, as was asked or as backing off says."""
         last = max(self.attempts, key=lambda each: each.number)
         answer = last.answers[-1] if last.answers else None
-        wait = (answer and answer.answer.retry_after) or _backoff(len(self.attempts), first_backoff)
+        asked = (answer and answer.answer.retry_after) or _backoff(len(self.attempts), first_backoff)
+        wait = min(max(asked, timedelta(0)), LONGEST_WAIT)
         quiet_since = answer.at if answer else last.lease_until
-        return max(quiet_since + min(wait, LONGEST_WAIT), self.in_flight_until or quiet_since)
+        return max(quiet_since + wait, self.in_flight_until or quiet_since)
 
     # Look-ups.
 

@@ -301,9 +301,11 @@ def test_c62_a_wait_that_was_asked_for_is_kept_also_with_a_server_error() -> Non
     assert settle([RERUN], sent(asked), ANSWERED) == Resend(ANSWERED + 90 * SECOND)
 
 
-def test_c62_a_wait_beyond_a_day_is_cut_to_a_day() -> None:
-    endless = replace(REFUSED, retry_after=timedelta.max)
-    assert settle([C2], sent(endless), ANSWERED) == Resend(ANSWERED + DAY)
+@pytest.mark.parametrize(
+    ("nonsense", "kept"), [(timedelta.max, DAY), (timedelta.min, timedelta(0))], ids=["beyond_a_day", "in_the_past"]
+)
+def test_c62_a_nonsensical_wait_is_clamped(nonsense: timedelta, kept: timedelta) -> None:
+    assert settle([C2], sent(replace(REFUSED, retry_after=nonsense)), ANSWERED) == Resend(ANSWERED + kept)
 
 
 def test_c62_a_wait_that_outlasts_the_window_leaves_nothing_to_send() -> None:
