@@ -20,6 +20,7 @@ from business_store.reviews import ReviewTerms
 from business_store.settlements import Patience
 from connectors.hubspot import HubSpot, HubSpotTimes
 from connectors.stripe import Stripe, StripeTimes
+from domain.contracts import Contract
 from domain.permits import Timing
 from domain.ports import Connector, Crm
 from domain.process import Process
@@ -75,6 +76,11 @@ class Parts:
     @property
     def connectors(self) -> Mapping[str, Connector]:
         return {"hubspot": self.hubspot, "stripe": self.stripe}
+
+    def contracts(self) -> dict[str, tuple[Contract, ...]]:
+        """The recovery contracts of every declared effect, by `system.operation`."""
+        effects = [effect for process in self.processes.values() for effect in process.effects]
+        return {f"{e.system}.{e.operation}": self.connectors[e.system].contracts(e.operation) for e in effects}
 
     def terms(self, process: Process[Any]) -> ReviewTerms:
         """The process's own review terms, unless settings overrule them."""

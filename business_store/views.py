@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from business_store.facts import load_facts
 from business_store.runs import load_run
-from domain.contracts import Contract, Keyed
+from domain.contracts import Contract
 from domain.errors import NotFound
 from domain.records import Facts, Operation
 from domain.recovery import window_end
@@ -79,10 +79,8 @@ def _shown(facts: Facts) -> Shown:
 
 def _window(facts: Facts, contracts: Mapping[str, tuple[Contract, ...]]) -> datetime | None:
     ends = [
-        window_end(
-            [c for c in contracts.get(f"{op.system}.{op.kind}", ()) if isinstance(c, Keyed)], op.evidence.attempts
-        )
-        for op in facts.unsettled()
+        window_end(contracts.get(f"{operation.system}.{operation.kind}", ()), operation.evidence.attempts)
+        for operation in facts.unsettled()
     ]
     return min((end for end in ends if end is not None), default=None)
 

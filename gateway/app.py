@@ -1,0 +1,78 @@
+"""The gateway process: one HTTP application over the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+
+from composition import Parts
+from domain.errors import CounterfoilError
+from gateway.runs import RunDesk, run_routes
+from gateway.triggers import Intake, hubspot, standard_webhooks, trigger_routes
+from sweep.engine import Engine, connect
+
+log = logging.getLogger("gateway")
+
+
+class _Reach:
+    """Tells the engine after an answer has left; without an engine the sweep does it later."""
+
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+
+    async def __call__(self, run_id: str) -> None:
+        if self.engine is not None:
+            await self.engine.soon(run_id)
+
+
+def application(parts: Parts) -> FastAPI:
+    """The whole HTTP surface."""
+    reach = _Reach()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        reach.engine = parts.engine(await connect(lazy=True))
+        yield
+        parts.close()
+
+    app = FastAPI(title="Counterfoil", lifespan=lifespan, docs_url="/docs", redoc_url=None)
+    processes = [parts.processes[name] for name in sorted(parts.processes)]
+    intake = Intake(parts.store, processes, parts.settings.body_limit, reach)
+    sources = (hubspot(parts.settings), standard_webhooks(parts.settings))
+    app.include_router(trigger_routes(intake, sources))
+    app.include_router(run_routes(RunDesk(parts.store, parts.terms, parts.contracts(), reach)))
+    _health(app, parts)
+    app.add_exception_handler(CounterfoilError, _refused)
+    app.add_exception_handler(RequestValidationError, _bad_body)
+    return app
+
+
+def _health(app: FastAPI, parts: Parts) -> None:
+    @app.get("/health/live")
+    async def live() -> dict[str, str]:
+        return {"gateway": "ok"}
+
+    @app.get("/health/ready")
+    async def ready() -> Response:
+        """Ready means that triggers can be stored. The engine may be away: starts are repeated by the sweep."""
+        store = await run_in_threadpool(parts.store.ready)
+        return JSONResponse({"store": "ok" if store else "unreachable"}, 200 if store else 503)
+
+
+async def _refused(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, CounterfoilError)
+    return JSONResponse(problem.as_dict(), problem.status)
+
+
+async def _bad_body(request: Request, problem: Exception) -> Response:
+    """Name the field and what is allowed; never send the value back."""
+    assert isinstance(problem, RequestValidationError)
+    fields = [{"field": ".".join(map(str, each["loc"])), "allowed": each["msg"]} for each in problem.errors()]
+    refused = {"error": "invalid_input", "message": "the request is not as it must be", "fields": fields}
+    return JSONResponse(refused, 422)

@@ -1,0 +1,181 @@
+"""The run API: state and history out, starts, decisions and resolutions in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, BackgroundTasks, Depends, Query, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field
+
+from business_store.actors import Actor, authenticated
+from business_store.database import Store
+from business_store.decisions import DecisionAsked, decide, revoke_decision
+from business_store.requests import Asked, start_run
+from business_store.resolving import ResolutionAsked, resolve
+from business_store.reviews import ReviewTerms
+from business_store.runs import load_run
+from business_store.views import RunFilter, event_page, list_runs, run_view, version_inputs
+from domain.approvals import Outcome
+from domain.contracts import Contract
+from domain.errors import InvalidInput, NotAuthenticated, NotAuthorised
+from domain.identity import SubjectRef
+from domain.process import Process
+from domain.processes import process_named
+from domain.resolutions import Action
+from domain.states import RunState
+
+READERS = frozenset({"operator", "reviewer", "supervisor", "admin"})
+Body = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class RunDesk:
+    """What the run API works with. `reach` tells the engine, after the answer has left."""
+
+    store: Store
+    terms: Callable[[Process[Any]], ReviewTerms]
+    contracts: Mapping[str, tuple[Contract, ...]]
+    reach: Callable[[str], Awaitable[None]]
+
+
+class DecisionBody(BaseModel):
+    """A decision about the version and fingerprint that the caller saw."""
+
+    model_config = Body
+    outcome: Outcome
+    version: int = Field(ge=1)
+    fingerprint: str = Field(min_length=64, max_length=64)
+    comment: str = Field("", max_length=4000)
+
+
+class ResolutionBody(BaseModel):
+    """An operator's resolution, with what it rests on."""
+
+    model_config = Body
+    action: Action
+    reason: str = Field(min_length=1, max_length=4000)
+    evidence: str = Field(min_length=1, max_length=4000)
+    reference: str | None = Field(None, max_length=255)
+    operation: str | None = None
+
+
+class StartBody(BaseModel):
+    """A run asked for by a person or program rather than by a CRM event."""
+
+    model_config = Body
+    process: str
+    subject: str = Field(description="SYSTEM:ACCOUNT:TYPE:ID")
+    business_key: str | None = None
+    rehearsal: bool = False
+
+
+class RevocationBody(BaseModel):
+    """Why an approval is taken back."""
+
+    model_config = Body
+    reason: str = Field(min_length=1, max_length=4000)
+
+
+def run_routes(desk: RunDesk) -> APIRouter:
+    """All routes below `/runs`."""
+    router = APIRouter(prefix="/runs", tags=["runs"])
+    caller = Depends(_caller(desk.store))
+    _reading(router, desk, caller)
+    _deciding(router, desk, caller)
+    _operating(router, desk, caller)
+    return router
+
+
+def _caller(store: Store) -> Callable[..., Actor]:
+    bearer = HTTPBearer(auto_error=False)
+
+    def who(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Actor:
+        if given is None:
+            raise NotAuthenticated("send an API token: Authorization: Bearer …")
+        with store.reading() as connection:
+            return authenticated(connection, given.credentials)
+
+    return who
+
+
+def _reading(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: ANN401 (FastAPI's own marker)
+    @router.get("")
+    def runs(wanted: Annotated[_Wanted, Query()]) -> list[dict[str, Any]]:
+        with desk.store.reading() as connection:
+            return list_runs(connection, RunFilter(**wanted.model_dump()))
+
+    @router.get("/{run_id}")
+    def run(run_id: str) -> dict[str, Any]:
+        with desk.store.reading() as connection:
+            return run_view(connection, run_id, desk.contracts)
+
+    @router.get("/{run_id}/events")
+    def events(run_id: str, after: int = 0, limit: Annotated[int, Query(ge=1, le=200)] = 100) -> list[dict[str, Any]]:
+        with desk.store.reading() as connection:
+            return event_page(connection, run_id, after, limit)
+
+    @router.get("/{run_id}/versions/{number}")
+    def version(run_id: str, number: int, actor: Actor = caller) -> dict[str, Any]:
+        if not actor.roles & READERS:
+            raise NotAuthorised("reading inputs needs a role", role="reviewer")
+        with desk.store.reading() as connection:
+            return version_inputs(connection, run_id, number)
+
+
+class _Wanted(BaseModel):
+    state: RunState | None = None
+    process: str | None = None
+    business_key: str | None = None
+    owner: str | None = None
+    before: str | None = None
+    limit: int = Field(50, ge=1, le=200)
+
+
+def _deciding(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: ANN401
+    @router.post("/{run_id}/decisions")
+    def decision(run_id: str, body: DecisionBody, later: BackgroundTasks, actor: Actor = caller) -> dict[str, Any]:
+        asked = DecisionAsked(run_id, body.outcome, body.version, body.fingerprint, body.comment)
+        with desk.store.reading() as connection:
+            process = process_named(load_run(connection, run_id).process)
+        recorded = decide(desk.store, actor, asked, desk.terms(process).valid_for)
+        later.add_task(desk.reach, run_id)
+        return asdict(recorded)
+
+    @router.post("/{run_id}/revocations")
+    def revocation(run_id: str, body: RevocationBody, later: BackgroundTasks, actor: Actor = caller) -> dict[str, Any]:
+        revoked = desk.store.write(lambda connection: revoke_decision(connection, actor, run_id, body.reason))
+        later.add_task(desk.reach, run_id)
+        return {"run": run_id, "revoked": revoked}
+
+
+def _operating(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: ANN401
+    @router.post("/{run_id}/resolutions")
+    def resolution(run_id: str, body: ResolutionBody, later: BackgroundTasks, actor: Actor = caller) -> dict[str, Any]:
+        asked = ResolutionAsked(run_id, body.action, body.reason, body.evidence, body.reference, body.operation)
+        resolved = desk.store.write(lambda connection: resolve(connection, actor, asked))
+        later.add_task(desk.reach, run_id)
+        return asdict(resolved)
+
+    @router.post("", status_code=201)
+    def start(body: StartBody, later: BackgroundTasks, response: Response, actor: Actor = caller) -> dict[str, Any]:
+        if not actor.roles & {"operator", "admin"}:
+            raise NotAuthorised("starting a run needs the role operator", role="operator")
+        asked = Asked(
+            process_named(body.process), subject_of(body.subject), actor.id, body.rehearsal, body.business_key
+        )
+        run_id, made = desk.store.write(lambda connection: start_run(connection, asked))
+        if made:
+            later.add_task(desk.reach, run_id)
+        response.status_code = 201 if made else 200
+        return {"run": run_id, "made": made, "outcome": "started" if made else "already_exists"}
+
+
+def subject_of(text: str) -> SubjectRef:
+    """The subject named `SYSTEM:ACCOUNT:TYPE:ID`. Raises InvalidInput."""
+    parts = text.split(":")
+    if len(parts) != 4 or not all(parts):
+        raise InvalidInput("subject", "SYSTEM:ACCOUNT:TYPE:ID, such as hubspot:90210001:0-2:30100200300")
+    return SubjectRef(*parts)
