@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from domain.contracts import Contract, Keyed, Stored
 from domain.signals import Answer, Attempt, Doubt, Evidence, Found, Probe, RecordedAnswer, Signal
@@ -62,7 +63,7 @@ def window_end(contracts: Sequence[Contract], attempts: Sequence[Attempt]) -> da
     return min((first + c.window - c.margin for c in contracts if isinstance(c, Keyed)), default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class History:
     """Evidence in the light of the declared contracts at one moment."""
 
@@ -74,11 +75,11 @@ class History:
     def attempts(self) -> tuple[Attempt, ...]:
         return self.evidence.attempts
 
-    @property
+    @cached_property
     def unresolved(self) -> tuple[Attempt, ...]:
         return unresolved_among(self.attempts)
 
-    @property
+    @cached_property
     def answers(self) -> tuple[RecordedAnswer, ...]:
         return tuple(recorded for attempt in self.attempts for recorded in heard(attempt))
 
@@ -113,7 +114,7 @@ class History:
         """The effect exists although every send, or the very send that reported it, is on record as not executed."""
         return (bool(self._sightings) and not self.unresolved) or any(map(_contradicts_itself, self.attempts))
 
-    @property
+    @cached_property
     def _sightings(self) -> tuple[str | None, ...]:
         answered = (each.answer.reference for each in self.answers if each.answer.signal is Signal.ACCEPTED)
         seen = (each.finding.reference for each in self.evidence.probes if each.finding.found is Found.ONE)

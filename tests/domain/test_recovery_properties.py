@@ -236,7 +236,7 @@ class Simulation:
         return settlement
 
     def _check_that_time_alone_decides_nothing(self) -> None:
-        for later in (SECOND, LEASE, H + V, HOUR, 24 * HOUR, 40 * DAY):
+        for later in (H + V, 40 * DAY):
             assert not isinstance(settle(self.api.contracts, self.evidence, self.now + later), Accept | Reject)
 
     def _act(self, settlement: Settlement) -> None:
@@ -348,7 +348,7 @@ TURNS = st.lists(
     max_size=8,
 )
 PHASES = [phase for phase in Phase if phase is not Phase.explain]
-WORLDS = settings(deadline=None, derandomize=True, max_examples=100, phases=PHASES)
+WORLDS = settings(deadline=None, derandomize=True, max_examples=40, phases=PHASES)
 ANYTHING = settings(deadline=None, derandomize=True, max_examples=300, phases=PHASES)
 
 
