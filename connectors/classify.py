@@ -85,7 +85,7 @@ def doubtful(reply: Reply, code: str = "") -> Answer:
     doubt = _doubt(reply)
     return Answer(
         Signal.UNKNOWN,
-        code or (f"{doubt}_{reply.defect}" if reply.defect else f"http_{reply.status}"),
+        f"{doubt}_{reply.defect}" if reply.defect else code or f"http_{reply.status}",
         doubt=doubt,
         http_status=reply.status,
         excerpt=excerpt(reply),

@@ -12,13 +12,13 @@ from datetime import timedelta
 import pytest
 from connector_cases import BRIEF, CONNECT, IBAN, KEY, WITHIN, Made
 from eventually import eventually
-from raw_server import closed_port
+from raw_server import Peer, closed_port, raw_server
 
 from connectors.hubspot import HubSpot
 from connectors.stripe import Stripe
 from domain.contracts import Contract, Keyed, LookupLagged, LookupStrong, Upsert
 from domain.errors import InvalidInput, ReadFailed
-from domain.ports import Connector, Crm, Send
+from domain.ports import Connector, Crm, Send, Sought
 from domain.signals import Doubt, Found, Signal
 
 
@@ -152,6 +152,18 @@ def test_c54_look_up_that_saw_nothing_is_no_absence(made: Made, fault: str) -> N
         assert (finding.found, finding.reference) == (Found.FAILED, None)
     with pytest.raises(ReadFailed):
         made.connector.read_back(made.case.operation, str(accepted.reference))
+
+
+def test_c54_not_found_page_of_something_in_between_is_no_absence(made: Made) -> None:
+    def proxy(peer: Peer) -> None:
+        while True:
+            peer.request()
+            peer.answer(b"<html><title>404 Not Found</title></html>", 404)
+
+    sought = Sought(made.case.operation, KEY, made.content, made.since, "999")
+    with raw_server(proxy) as server, closing(CONNECT[made.case.system](server.url)) as connector:
+        finding = connector.probe(sought)
+    assert (finding.found, finding.code) == (Found.FAILED, "http_404")
 
 
 def test_c54_body_cut_off(made: Made) -> None:
