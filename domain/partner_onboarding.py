@@ -20,6 +20,9 @@ def _iban(text: str) -> str:
         raise ValueError("an IBAN with a right check number") from None
 
 
+TASK_DUE_AFTER = timedelta(days=7)
+"""Long enough for the review's deadline and two working days after it."""
+
 Text = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Country = Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]
 Email = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
@@ -71,6 +74,7 @@ def _task(partner: Partner, context: EffectContext) -> Mapping[str, str | None]:
         "owner": context.owner,
         "title": "Verify partner account",
         "body": f"Run {context.run}: check provider account {account}",
+        "due_at": (context.read_at + TASK_DUE_AFTER).isoformat(timespec="milliseconds"),
         "run_id": context.run,
     }
 

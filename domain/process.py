@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -81,6 +81,8 @@ class EffectContext:
     run: str
     subject: SubjectRef
     owner: str | None
+    read_at: datetime
+    """When the version that the run is about was read: a recorded time, so that rendering twice gives the same bytes."""
     references: Mapping[str, str]
 
 
