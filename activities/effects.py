@@ -147,5 +147,7 @@ def inputs_of(facts: Facts, process: Process[Any]) -> Any:  # noqa: ANN401 (the 
 def context_of(facts: Facts) -> EffectContext:
     """What effects know besides the inputs: the run, its subject and owner, and the effects made before."""
     references = {op.step: op.reference for op in facts.operations if op.outcome == "accepted" and op.reference}
-    owner = facts.target.owner if facts.target else None
-    return EffectContext(facts.run.id, facts.subject, owner, references)
+    target = facts.target
+    if target is None:
+        raise AssertionError("an effect needs a version: the snapshot step comes first")
+    return EffectContext(facts.run.id, facts.subject, target.owner, target.read_at, references)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 from business_store.runs import SYSTEM_ACTOR, lock_run
 from domain.errors import CounterfoilError, InvalidInput, NotFound
 from domain.execution import CODE_VERSION
-from domain.identity import SubjectRef, checked_key, short_digest
+from domain.identity import SubjectRef, checked_key, short_digest, subject_key
 from domain.process import Process
 from domain.states import ActorKind, RunKind
 
@@ -161,7 +161,7 @@ class Asked:
 
 def start_run(connection: Connection, asked: Asked) -> tuple[str, bool]:
     """Start a run by hand: (run id, made now). A rehearsal occupies nothing and may always be made."""
-    key = checked_key(asked.key if asked.key is not None else f"{asked.subject.account}-{asked.subject.object_id}")
+    key = subject_key(asked.subject) if asked.key is None else checked_key(asked.key)
     known = requests_about(connection, asked.subject, asked.process.name)
     request_id = known[0] if known else request_for_key(connection, asked.process.name, key, asked.requester)
     link_subject(connection, request_id, asked.subject)

@@ -82,7 +82,7 @@ class EffectContext:
     subject: SubjectRef
     owner: str | None
     read_at: datetime
-    """When the version that the run is about was read: a recorded time, so that rendering twice gives the same bytes."""
+    """When the version was read: a recorded time, so that rendering twice gives the same bytes."""
     references: Mapping[str, str]
 
 

@@ -28,6 +28,7 @@ from domain.resolutions import Action
 from domain.states import RunState
 
 READERS = frozenset({"operator", "reviewer", "supervisor", "admin"})
+BEARER = HTTPBearer(auto_error=False)
 Body = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -90,9 +91,7 @@ def run_routes(desk: RunDesk) -> APIRouter:
 
 
 def _caller(store: Store) -> Callable[..., Actor]:
-    bearer = HTTPBearer(auto_error=False)
-
-    def who(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Actor:
+    def who(given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]) -> Actor:
         if given is None:
             raise NotAuthenticated("send an API token: Authorization: Bearer …")
         with store.reading() as connection:
