@@ -1,0 +1,34 @@
+"""The store itself: migrations and the audit of its invariants."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from business_store.schema import upgrade
+from cli.answering import Answer, command
+from settings import SettingsError, load_settings
+
+OWNER_URL = "COUNTERFOIL_DATABASE_OWNER_URL"
+
+db_app = typer.Typer(help="The store's schema.", no_args_is_help=True)
+
+
+@command(db_app, "upgrade")
+def upgrade_() -> Answer:
+    """Bring the store to the newest schema, as its owner; safe while everything runs."""
+    revision = upgrade(_owner_url())
+    return Answer({"revision": revision}, [f"the store is at revision {revision}"])
+
+
+def _owner_url() -> str:
+    """From the environment alone where it is there, so that a migration job needs no other setting."""
+    return os.environ.get(OWNER_URL) or _of_settings()
+
+
+def _of_settings() -> str:
+    secret = load_settings().database_owner_url
+    if secret is None:
+        raise SettingsError(f"{OWNER_URL}: Field required by `db upgrade`")
+    return secret.get_secret_value()

@@ -1,0 +1,114 @@
+"""Whether everything around us is there and as it must be. Reads only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+import typer
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.service import RPCError
+
+from business_store.schema import head
+from cli.answering import Answer, command
+from cli.failures import store_problem
+from cli.session import session
+from cli.text import table
+from composition import Parts
+from domain.errors import ReadFailed
+from settings import SettingsError
+from sweep.engine import connect
+from workflows import attributes
+
+REACH_SECONDS = 10.0
+ATTRIBUTES = (
+    *(attributes.PROCESS, attributes.BUSINESS_KEY, attributes.BUSINESS_STATE, attributes.REASON_CODE),
+    *(attributes.NEXT_OWNER, attributes.INPUT_VERSION, attributes.BUSINESS_DEADLINE),
+)
+REVISION = text("SELECT version_num FROM alembic_version")
+WANTING = ("is missing", "is NOT unique")
+"""What `HubSpot.check` says of a property on which a recovery contract rests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    part: str
+    ok: bool
+    found: str
+
+
+def register(app: typer.Typer) -> None:
+    """`doctor`."""
+    command(app)(doctor)
+
+
+def doctor() -> Answer:
+    """Check every connection, with reads only.
+
+    Settings, store and schema, Temporal and its search attributes, HubSpot, Stripe.
+    """
+    try:
+        findings = _findings()
+    except SettingsError as problem:
+        findings = [Finding("settings", False, line) for line in str(problem).splitlines()]
+    rows = [("ok" if each.ok else "FAILED", each.part, each.found) for each in findings]
+    document = {"ok": all(each.ok for each in findings), "findings": [asdict(each) for each in findings]}
+    return Answer(document, table(("", "PART", "FOUND"), rows), ok=all(each.ok for each in findings))
+
+
+def _findings() -> list[Finding]:
+    with session() as parts:
+        checks: tuple[Callable[[Parts], Iterable[Finding]], ...] = (_store, _temporal, _hubspot, _stripe)
+        return [Finding("settings", True, "complete"), *(finding for check in checks for finding in check(parts))]
+
+
+def _store(parts: Parts) -> Iterable[Finding]:
+    try:
+        with parts.store.reading() as connection:
+            revision = connection.execute(REVISION).scalar()
+    except (DBAPIError, PoolTimeout) as problem:
+        return [Finding("store", False, str(store_problem(problem)["message"]))]
+    if revision != head():
+        return [Finding("store", False, f"at revision {revision}, not {head()}: counterfoil db upgrade")]
+    return [Finding("store", True, f"reachable, at revision {revision}")]
+
+
+def _temporal(parts: Parts) -> Iterable[Finding]:
+    try:
+        return [asyncio.run(asyncio.wait_for(_search_attributes(), REACH_SECONDS))]
+    except (RPCError, RuntimeError, OSError, TimeoutError, ValueError) as problem:
+        return [Finding("temporal", False, f"not reachable: {type(problem).__name__}")]
+
+
+async def _search_attributes() -> Finding:
+    client = await connect()
+    answer = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace)
+    )
+    missing = sorted({key.name for key in ATTRIBUTES} - set(answer.custom_attributes))
+    if missing:
+        return Finding("temporal", False, f"search attributes are missing: {', '.join(missing)}")
+    return Finding("temporal", True, f"namespace {client.namespace} with its search attributes")
+
+
+def _hubspot(parts: Parts) -> Iterable[Finding]:
+    return _connector("hubspot", parts.hubspot.check)
+
+
+def _stripe(parts: Parts) -> Iterable[Finding]:
+    return _connector("stripe", parts.stripe.check)
+
+
+def _connector(part: str, check: Callable[[], Sequence[str]]) -> Iterable[Finding]:
+    try:
+        lines = check()
+    except ReadFailed as problem:
+        return [Finding(part, False, problem.message)]
+    found = [line.removeprefix(f"{part}: ") for line in lines]
+    return [Finding(part, not any(sign in line for sign in WANTING), line) for line in found]
