@@ -34,7 +34,13 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-RoleName = Annotated[Role, typer.Argument(metavar="ROLE", help=" | ".join(Role))]
+RoleName = Annotated[Role, typer.Argument(metavar="ROLE")]
+
+
+def register(app: typer.Typer) -> None:
+    """`actor …` and `token …`."""
+    app.add_typer(actor_app, name="actor")
+    app.add_typer(token_app, name="token")
 
 
 def _document(actor: Actor) -> dict[str, Any]:

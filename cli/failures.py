@@ -34,8 +34,9 @@ def failure_of(problem: Exception) -> Failure | None:
             return _refused(problem.as_dict())
         case SettingsError():
             named = str(problem).splitlines()
-            lines = ["counterfoil: settings are missing or not allowed", *(f"  {plain(line)}" for line in named)]
-            return Failure(CANNOT_BEGIN, {"error": "settings", "message": lines[0], "settings": named}, lines)
+            message = "settings are missing or not allowed"
+            lines = [f"counterfoil: {message}", *(f"  {plain(line)}" for line in named)]
+            return Failure(CANNOT_BEGIN, {"error": "settings", "message": message, "settings": named}, lines)
         case DBAPIError() | PoolTimeout():
             return _refused(store_problem(problem))
         case _:

@@ -8,9 +8,7 @@ import sys
 
 import typer
 
-from cli import deciding, doctor, operating, reading, triggers
-from cli.actors import actor_app, token_app
-from cli.database import db_app
+from cli import actors, database, deciding, doctor, operating, reading, triggers
 from cli.failures import CANNOT_BEGIN
 
 HELP = """Start, inspect, decide and repair business runs.
@@ -27,11 +25,8 @@ def application() -> typer.Typer:
     app = typer.Typer(
         help=HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
     )
-    for part in (reading, deciding, operating, triggers, doctor):
+    for part in (reading, deciding, operating, triggers, doctor, actors, database):
         part.register(app)
-    app.add_typer(actor_app, name="actor")
-    app.add_typer(token_app, name="token")
-    app.add_typer(db_app, name="db")
     return app
 
 

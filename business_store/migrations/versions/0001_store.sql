@@ -601,6 +601,7 @@ BEGIN
     END LOOP;
     REVOKE INSERT ON permitted_move FROM counterfoil_app;
     GRANT SELECT, INSERT, DELETE ON actor_role TO counterfoil_app;
+    GRANT SELECT ON alembic_version TO counterfoil_app;
     GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO counterfoil_app;
 END $$;
 
