@@ -122,8 +122,8 @@ class Parts:
 
     def sweep(self, client: Client) -> Sweep:
         """One sweep's worth of work."""
-        patience = _seconds(self.settings.sweep_patience)
-        return Sweep(self.store, self.engine(client), self.crms, self.processes, patience)
+        patience, check_every = _seconds(self.settings.sweep_patience), _seconds(self.settings.engine_check)
+        return Sweep(self.store, self.engine(client), self.crms, self.processes, patience, check_every)
 
     def loops(self, client: Client) -> list[Loop]:
         """The loops of a worker process."""

@@ -66,6 +66,7 @@ class Settings(BaseSettings):
     projection_interval: float = Field(2, gt=0, description="Pause between two passes that write state into the CRM")
     sweep_lease: float = Field(60, gt=0, description="How long a sweeper that died keeps others out")
     sweep_patience: float = Field(10, ge=0, description="Age at which an unstarted run or unseen nudge is repeated")
+    engine_check: float = Field(1_800, gt=0, description="Each open run's execution is looked at this often")
     activity_threads: int = Field(10, ge=1, le=200, description="Activities that one worker runs at once")
 
     @cached_property

@@ -58,7 +58,7 @@ class Effects:
             case ProbeAt(at, reference) if at <= facts.now:
                 return making.probe(facts, line, reference)
             case Resend(not_before) if not_before <= facts.now:
-                return making.send(facts, None)
+                return making.send(facts, self.snapshots if line.outcome == "not_sent" else None)
             case _:
                 return self.tools.ledger.settle(making.call, making.process, Line(line.key, making.contracts))
 

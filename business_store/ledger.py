@@ -72,9 +72,7 @@ class Ledger:
                 return facts, _held(facts.run)
             if facts.run.state is S.QUEUED:
                 facts = load_facts(connection, move(connection, facts.run, Move(S.RUNNING, "started", call.step)))
-            facts = _noted(connection, facts, process, taken)
-            if facts.run.sealed_version is not None:
-                facts = unsealed(connection, facts)
+            facts = unsealed(connection, _noted(connection, facts, process, taken))
             return facts, ensure_review(connection, facts, process, self._terms(process))
 
         return self._owned(call, work)
@@ -87,7 +85,7 @@ class Ledger:
         def work(connection: Connection, facts: Facts) -> tuple[Facts, Granted | Standing]:
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
-            facts = _noted(connection, facts, process, taken)
+            facts = unsealed(connection, _noted(connection, facts, process, taken))
             sendable = asked.rendered(facts)
             reading = None if taken is None else FreshReading(taken.read_at, taken.snapshot.fingerprint)
             asking = PermitAsked(sendable, reading, asked.timing, call.execution, asked.token)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from business_store.facts import load_facts
 from business_store.runs import Move, move_through_running
 from domain.canonical import sha256
-from domain.operations import Answered, Looked, PermitAsked, Sendable, exists, over_for_good
+from domain.operations import Answered, Looked, PermitAsked, Sendable, proved_absent
 from domain.permits import Asking, Follow, Line, Permission, Permitted, Refused, permission
 from domain.records import Facts, Operation, StoredVersion
 from domain.signals import Evidence
@@ -53,7 +53,7 @@ def permit(connection: Connection, facts: Facts, asked: PermitAsked) -> Permissi
 def _former_exists(facts: Facts, sendable: Sendable) -> bool:
     """Evidence that any former generation exists bars every later one."""
     former = [o for o in facts.operations if o.step == sendable.step and o.generation < sendable.generation]
-    return any(exists(operation.evidence) or not over_for_good(operation) for operation in former)
+    return not all(map(proved_absent, former))
 
 
 def _asking(facts: Facts, target: StoredVersion, system: str) -> Asking:
@@ -196,13 +196,10 @@ def land(connection: Connection, key: str) -> None:
     connection.execute(LAND, {"key": key})
 
 
-UNSEALABLE = ("rejected", "not_sent")
-
-
 def unsealed(connection: Connection, facts: Facts) -> Facts:
     """Lift the seal when every operation of the run is proved not executed: a newer version may then be asked about."""
     own = [operation for operation in facts.operations if operation.run_id == facts.run.id]
-    if facts.run.sealed_version is None or not own or any(o.outcome not in UNSEALABLE for o in own):
+    if facts.run.sealed_version is None or not own or not all(map(proved_absent, own)):
         return facts
     run = facts.run
     made = Move(run.state, "seal_lifted", next_owner=run.next_owner, deadline=run.deadline, unseal=True)

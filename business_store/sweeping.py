@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -57,6 +58,8 @@ UNCHECKED = text(f"""
     ORDER BY engine_checked_at LIMIT {PAGE}
 """)
 
+OF_EXECUTIONS = text(f"{ENGINE} WHERE engine_run = ANY(:executions) AND engine_health <> 'lost' AND {OPEN}")
+
 
 def _row(row: Row[Any]) -> EngineRow:
     names = (row.id, row.number, row.process, row.business_key, row.engine_epoch)
@@ -86,6 +89,11 @@ def approved_but_idle(connection: Connection, patience: timedelta) -> list[Engin
 def unchecked(connection: Connection, patience: timedelta) -> list[EngineRow]:
     """Open runs whose execution nobody has seen for `patience`."""
     return [_row(row) for row in connection.execute(UNCHECKED, {"patience": patience})]
+
+
+def open_runs_of(connection: Connection, executions: Sequence[str]) -> list[EngineRow]:
+    """Open runs among those whose owning executions (Temporal run ids) these are."""
+    return [_row(row) for row in connection.execute(OF_EXECUTIONS, {"executions": list(executions)})]
 
 
 HEALTH = text("""

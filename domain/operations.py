@@ -67,17 +67,26 @@ class Line:
 
 
 def next_generation(facts: Facts, step: str, item: str = "") -> int:
-    """The generation that a send of this step belongs to: the last one, or a new one after proof of its absence."""
-    line = facts.line(step, item)
+    """The generation that a send of this step belongs to: the last one, or a new one after proof of its absence.
+
+    Bytes are fixed per generation, so a version that was amended while nothing had left needs a new one too.
+    """
+    line, target = facts.line(step, item), facts.target
     if line is None:
         return 1
-    return line.generation + 1 if over_for_good(line) else line.generation
+    amended = line.outcome == "not_sent" and target is not None and line.input_version != target.version.number
+    return line.generation + 1 if amended or over_for_good(line) else line.generation
 
 
 def over_for_good(operation: Operation) -> bool:
-    """Proved not to have happened, by a refusal or by an operator's recorded word."""
+    """Proved not to have happened, and not to be sent again under this key."""
     declared = operation.outcome == "not_sent" and operation.settled_by.startswith(BY_OPERATOR)
     return operation.outcome == "rejected" or declared
+
+
+def proved_absent(operation: Operation) -> bool:
+    """Proved not to have happened: refused, never left, or declared so by an operator."""
+    return operation.outcome in ("rejected", "not_sent") and not exists(operation.evidence)
 
 
 def key_for(facts: Facts, step: str, generation: int, item: str = "") -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from domain.approvals import Decision, NotCovered, Version, covering
 from domain.contracts import Contract, Resend
-from domain.recovery import settle, window_end
+from domain.recovery import proved_unexecuted, settle, window_end
 from domain.signals import Evidence
 from domain.states import RunKind, RunState
 
@@ -102,7 +102,8 @@ def permission(asking: Asking, line: Line, reading: FreshReading | None, timing:
     decision = covering(asking.decisions, asking.version, now)
     if isinstance(decision, NotCovered):
         return Refused(decision, Follow.REVIEW)
-    if not line.evidence.attempts:
+    attempts = line.evidence.attempts
+    if all(proved_unexecuted(attempt, attempts) for attempt in attempts):
         stale = _stale(asking, reading, timing, now)
         if stale is not None:
             return stale
@@ -135,7 +136,7 @@ def _line_refuses(line: Line, now: datetime) -> Refused | None:
 
 
 def _stale(asking: Asking, reading: FreshReading | None, timing: Timing, now: datetime) -> Refused | None:
-    """A first send rests on what the CRM says now, or, once sealed, on the version that was sealed."""
+    """While nothing has left, a send rests on what the CRM says now, or on the version that was sealed."""
     if asking.unread_deliveries or reading is None or now - reading.began_at > timing.fresh_for:
         return Refused("reading_not_fresh", Follow.REREAD)
     if reading.fingerprint != asking.newest_fingerprint:

@@ -16,6 +16,7 @@ from business_store.sweeping import (
     EngineRow,
     approved_but_idle,
     execution_gone,
+    open_runs_of,
     unchecked,
     unread_without_run,
     unseen_nudges,
@@ -29,8 +30,8 @@ from workflows.starting import Reached
 
 log = logging.getLogger(__name__)
 Find = Callable[[Connection, timedelta], Sequence[EngineRow]]
-UNCHECKED_FACTOR = 4
-"""Executions are looked at this many times less often than hints."""
+CLOSED_WITHIN = timedelta(hours=1)
+"""How far back each sweep looks for executions that somebody ended; older ones are found by the slow check."""
 
 
 @dataclass
@@ -50,6 +51,8 @@ class Sweep:
     crms: Mapping[str, Crm]
     processes: Mapping[str, Process[Any]]
     patience: timedelta
+    check_every: timedelta
+    """How often the execution of an open run is looked at, one by one, for what the engine itself lost."""
 
     async def once(self) -> Report:
         """Every pass, each on its own: one that fails leaves the others their turn."""
@@ -67,14 +70,14 @@ class Sweep:
             "started": lambda: self._each(unstarted, self._start),
             "nudged": lambda: self._each(unseen_nudges, self._nudge),
             "idle": lambda: self._each(approved_but_idle, self._nudge),
+            "ended": self._ended,
             "lost": lambda: self._each(unchecked, self._check),
             "read": self._read_closed,
         }
 
     async def _each(self, find: Find, work: Callable[[EngineRow], Awaitable[object]]) -> int:
         """One row that fails is not in the way of the next, unless the whole engine is away."""
-        longer = self.patience * (UNCHECKED_FACTOR if find is unchecked else 1)
-        rows = await asyncio.to_thread(self._found, find, longer)
+        rows = await asyncio.to_thread(self._found, find, self.check_every if find is unchecked else self.patience)
         for row in rows:
             await work(row)
         return len(rows)
@@ -100,6 +103,16 @@ class Sweep:
         await asyncio.to_thread(
             self.store.write, lambda connection: execution_gone(connection, row, ended_by_somebody=ended)
         )
+
+    async def _ended(self) -> int:
+        """Executions that somebody terminated, canceled or reset away while their run was open."""
+        executions = await self.engine.closed_since(CLOSED_WITHIN)
+        rows = await asyncio.to_thread(
+            self._found, lambda connection, _: open_runs_of(connection, executions), CLOSED_WITHIN
+        )
+        for row in rows:
+            await self._check(row)
+        return len(rows)
 
     async def _read_closed(self) -> int:
         closed = ClosedRequests(self.store, self.crms, self.processes)

@@ -56,6 +56,7 @@ FAST = {
     "SWEEP_INTERVAL": "0.4",
     "SWEEP_LEASE": "2",
     "SWEEP_PATIENCE": "1",
+    "ENGINE_CHECK": "4",
     "PROJECTION_INTERVAL": "0.3",
 }
 """Time constants that make minutes into moments; the code that uses them is the same."""

@@ -167,6 +167,7 @@ CREATE INDEX run_open_state ON run (state, state_since)
 CREATE INDEX run_unprojected ON run (projection_due) WHERE projected_seq < seq AND kind <> 'rehearsal';
 CREATE INDEX run_unseen_nudge ON run (nudged_at) WHERE nudge_seen < nudge;
 CREATE INDEX run_unstarted ON run (created_at) WHERE engine_health = 'not_started';
+CREATE INDEX run_engine_run ON run (engine_run);
 CREATE INDEX run_created ON run (created_at DESC, id);
 
 -- Every execution that ever asked for this run, in the order in which it first did: the newest of the highest epoch owns.
