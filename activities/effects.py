@@ -47,10 +47,10 @@ class Effects:
         if line is not None and line.outcome == "accepted":
             return facts, Standing(facts.run, Then.GO_ON)
         effect = process.effect(call.step)
-        making = _Making(self.tools, call, process, effect, self.tools.connectors[effect.system])
+        making = _Making(self.tools, self.snapshots, call, process, effect)
         if line is not None and line.evidence.attempts and not over_for_good(line):
             return self._recover(making, facts, line)
-        return making.send(facts, self.snapshots)
+        return making.send(facts)
 
     def _recover(self, making: _Making, facts: Facts, line: Operation) -> Kept:
         """An earlier send is not settled: do what the settle function permits at this instant."""
@@ -58,7 +58,7 @@ class Effects:
             case ProbeAt(at, reference) if at <= facts.now:
                 return making.probe(facts, line, reference)
             case Resend(not_before) if not_before <= facts.now:
-                return making.send(facts, self.snapshots if line.outcome == "not_sent" else None)
+                return making.send(facts)
             case _:
                 return self.tools.ledger.settle(making.call, making.process, Line(line.key, making.contracts))
 
@@ -68,10 +68,14 @@ class _Making:
     """One effect of one run being made."""
 
     tools: Tools
+    snapshots: Snapshots
     call: StepCall
     process: Process[Any]
     effect: Effect[Any]
-    connector: Connector
+
+    @property
+    def connector(self) -> Connector:
+        return self.tools.connectors[self.effect.system]
 
     @property
     def contracts(self) -> tuple[Any, ...]:
@@ -92,9 +96,9 @@ class _Making:
         fields = self.effect.fields(inputs_of(facts, self.process), context_of(facts))
         return self.connector.render(self.effect.operation, key, fields)
 
-    def send(self, facts: Facts, snapshots: Snapshots | None) -> Kept:
-        """Permit, then at most one request. A first send takes a fresh reading with it into the permit."""
-        taken = None if snapshots is None else snapshots.take(facts, self.process)
+    def send(self, facts: Facts) -> Kept:
+        """Permit, then at most one request. The send that seals takes a fresh reading with it into the permit."""
+        taken = self.snapshots.take(facts, self.process) if facts.run.sealed_version is None else None
         started = time.monotonic()
         wanted = PermitWanted(self.sendable, self.tools.timing, uuid.uuid4().hex)
         facts, given = self.tools.ledger.permit(self.call, self.process, taken, wanted)

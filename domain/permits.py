@@ -136,13 +136,13 @@ def _line_refuses(line: Line, now: datetime) -> Refused | None:
 
 
 def _stale(asking: Asking, reading: FreshReading | None, timing: Timing, now: datetime) -> Refused | None:
-    """While nothing has left, a send rests on what the CRM says now, or on the version that was sealed."""
+    """The send that seals rests on what the CRM says now; once sealed, newer versions are held and change nothing."""
+    if asking.sealed:
+        return None
     if asking.unread_deliveries or reading is None or now - reading.began_at > timing.fresh_for:
         return Refused("reading_not_fresh", Follow.REREAD)
     if reading.fingerprint != asking.newest_fingerprint:
         return Refused("reading_not_recorded", Follow.REREAD)
-    if not asking.sealed and asking.newest_fingerprint != asking.version.fingerprint:
-        return Refused("newer_version", Follow.REVIEW)
     return None
 
 
