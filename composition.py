@@ -117,8 +117,9 @@ class Parts:
     def engine(self, client: Client) -> Engine:
         """The engine as seen from the store."""
         s = self.settings
-        send_seconds = s.read_timeout * 3 + s.send_before + 2 * s.send_timeout
-        return Engine(client, self.store, EngineTerms(s.task_queue, send_seconds, self.run_link))
+        send_seconds = s.read_timeout * 3 + s.send_before + 2 * s.send_timeout + s.step_margin
+        read_seconds = s.read_timeout * 6 + s.step_margin
+        return Engine(client, self.store, EngineTerms(s.task_queue, send_seconds, read_seconds, self.run_link))
 
     def sweep(self, client: Client) -> Sweep:
         """One sweep's worth of work."""

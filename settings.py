@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     resend_window: float = Field(86_400, gt=0, description="W: how long Stripe keeps an idempotency key")
     window_margin: float = Field(3_600, ge=0, description="Nothing is sent this close to the end of the window")
     read_timeout: float = Field(10, gt=0, description="Total time of one outside read")
+    step_margin: float = Field(30, gt=0, description="A step whose worker died is taken over this long after its time")
     fresh_for: float = Field(30, gt=0, description="Age of a CRM reading that a first send may rest on")
     retry_pause: float = Field(30, gt=0, description="Pause before a failed read is tried again by the run")
     retry_limit: int = Field(20, ge=1, description="Failed reads in a row before a person is asked")

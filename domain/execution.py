@@ -29,6 +29,8 @@ class Start:
     link: str
     send_seconds: float
     """Longest time that an activity which sends may take: permit, request and saving the answer."""
+    read_seconds: float = 90
+    """Longest time that an activity which only reads outside may take: every record once, and the store."""
 
 
 @dataclass(frozen=True, slots=True)

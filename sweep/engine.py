@@ -37,6 +37,7 @@ class EngineTerms:
 
     task_queue: str
     send_seconds: float
+    read_seconds: float
     run_link: Callable[[str], str]
 
 
@@ -51,7 +52,8 @@ class Engine:
     def startable(self, row: EngineRow) -> Startable:
         """How this run's execution is named and what it is told."""
         link = self._terms.run_link(row.run_id)
-        start = Start(row.run_id, row.epoch, row.process, row.business_key, link, self._terms.send_seconds)
+        times = (self._terms.send_seconds, self._terms.read_seconds)
+        start = Start(row.run_id, row.epoch, row.process, row.business_key, link, *times)
         return Startable(start, row.number)
 
     async def start(self, row: EngineRow) -> Reached:

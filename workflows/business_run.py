@@ -23,8 +23,6 @@ with workflow.unsafe.imports_passed_through():
         LONGEST_FAILED_PAUSE,
         ONE_ATTEMPT,
         READ_RETRIES,
-        READ_TIMEOUT,
-        SEND_MARGIN,
     )
 
 SNAPSHOT, REVIEW, CARRY_OUT, COMPARE = "take-snapshot", "look-at-review", "carry-out", "compare-records"
@@ -118,12 +116,12 @@ class BusinessRun:
     async def _execute(self, activity: str, step: str, title: str) -> Directive:
         execution = Execution(self._start.epoch, workflow.info().run_id)
         sends = activity == CARRY_OUT
-        timeout = timedelta(seconds=self._start.send_seconds) + SEND_MARGIN if sends else READ_TIMEOUT
+        seconds = self._start.send_seconds if sends else self._start.read_seconds
         told: Directive = await workflow.execute_activity(
             activity,
             StepCall(self._start.run_id, execution, step, quick_reads=not sends),
             result_type=Directive,
-            start_to_close_timeout=timeout,
+            start_to_close_timeout=timedelta(seconds=seconds),
             retry_policy=ONE_ATTEMPT if sends else READ_RETRIES,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=title or step.capitalize(),

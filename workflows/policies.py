@@ -6,9 +6,6 @@ from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 
-READ_TIMEOUT = timedelta(seconds=90)
-"""One step that only reads outside and writes to the store; every outside read in it has a shorter total of its own."""
-
 READ_RETRIES = RetryPolicy(
     initial_interval=timedelta(seconds=1), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=15)
 )
@@ -16,9 +13,6 @@ READ_RETRIES = RetryPolicy(
 
 ONE_ATTEMPT = RetryPolicy(maximum_attempts=1)
 """A send is never repeated by the engine: only a new permit allows the same bytes again."""
-
-SEND_MARGIN = timedelta(seconds=30)
-"""Start-to-close of a send exceeds permit, request and saving the answer by this much."""
 
 AFTER_FAILED_STEP = timedelta(seconds=2)
 """A step that failed or timed out told nothing: the next call reads the store and goes by its evidence."""
