@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 POLL_SECONDS = 0.02
 
 Value = TypeVar("Value")
 
 
-def eventually(condition: Callable[[], Value], within: float = 10.0) -> Value:
+def eventually(condition: Callable[[], Value | Literal[False] | None], within: float = 10.0) -> Value:
     """The first true value of `condition`; fails with its last value or error when `within` seconds have passed."""
     deadline = time.monotonic() + within
     while True:
@@ -23,7 +23,9 @@ def eventually(condition: Callable[[], Value], within: float = 10.0) -> Value:
         time.sleep(POLL_SECONDS)
 
 
-def _tried(condition: Callable[[], Value]) -> tuple[Value | None, Exception | None]:
+def _tried(
+    condition: Callable[[], Value | Literal[False] | None],
+) -> tuple[Value | Literal[False] | None, Exception | None]:
     try:
         return condition(), None
     except Exception as error:
