@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from databases import Database, fresh_database, make_template
+from engine_view import EngineView
+from sandboxes import SandboxProcess, sandbox_process
 from temporalio.client import Client
+from world import World, world
 
 from stack.child import Files
 from stack.ports import free_port
@@ -63,3 +66,29 @@ def runner() -> Iterator[asyncio.Runner]:
 def temporal_client(temporal_server: str, runner: asyncio.Runner) -> Client:
     """Bound to `runner`'s loop."""
     return runner.run(Client.connect(temporal_server))
+
+
+@pytest.fixture(scope="session")
+def sandbox_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxProcess]:
+    """CRM and provider as one process of their own."""
+    with sandbox_process(tmp_path_factory.mktemp("sandbox") / "sandbox.db") as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def shared(
+    migrated: EmbeddedPostgres,
+    temporal_server: str,
+    sandbox_service: SandboxProcess,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[World]:
+    """One running world for all tests that need no settings of their own; each uses a company of its own."""
+    folder = tmp_path_factory.mktemp("world")
+    with fresh_database(migrated) as database, world(database, temporal_server, sandbox_service, folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def engine(shared: World, temporal_client: Client, runner: asyncio.Runner) -> EngineView:
+    """The shared world's executions, as an operator with Temporal's own tools sees them."""
+    return EngineView(shared, temporal_client, runner)
