@@ -14,7 +14,7 @@ up: $(STAMP) ## the whole stack in the foreground, data in .counterfoil/
 	@exec $(BIN)/python -m stack up
 
 demo: $(STAMP) ## a partner onboarding that survives an amended request, a lost answer and a killed worker
-	@exec $(BIN)/python demo.py
+	@exec $(BIN)/python -m demo
 
 test: $(STAMP) ## every test
 	@$(BIN)/pytest

@@ -42,7 +42,7 @@ def main(arguments: list[str], parts: Parts = counterfoil) -> int:
 
 
 def up(stack: Stack) -> int:
-    _stop_on(signal.SIGTERM, signal.SIGHUP)
+    stop_on(signal.SIGTERM, signal.SIGHUP)
     try:
         stack.start()
         print(addresses(stack.ports, stack.paths.root), flush=True)
@@ -50,7 +50,7 @@ def up(stack: Stack) -> int:
     except KeyboardInterrupt:
         print("stopping", flush=True)
     finally:
-        _kill_on_another_interrupt(stack)
+        kill_on_another_interrupt(stack)
         stack.stop()
     return 0
 
@@ -74,14 +74,14 @@ def addresses(ports: Ports, root: Path) -> str:
     return f"Counterfoil is up, its data and logs are in {root}; Ctrl-C stops it.\n{listed}"
 
 
-def _stop_on(*signals: signal.Signals) -> None:
+def stop_on(*signals: signal.Signals) -> None:
     """They all end `watch` as Ctrl-C does, unless the shell (nohup) asked to ignore them."""
     for which in signals:
         if signal.getsignal(which) != signal.SIG_IGN:
             signal.signal(which, signal.default_int_handler)
 
 
-def _kill_on_another_interrupt(stack: Stack) -> None:
+def kill_on_another_interrupt(stack: Stack) -> None:
     """A second Ctrl-C is impatience. A second SIGTERM is not: `make` passes on what its whole group received."""
 
     def kill(_signal: int, _frame: FrameType | None) -> None:
