@@ -208,5 +208,6 @@ def revoke_decision(connection: Connection, actor: Actor, run_id: str, reason: s
     if sent:
         raise _refused("too_late", f"operation {sent[0]} was permitted under it", facts, operation=sent[0])
     connection.execute(REVOKE, {"decision": approved.id, "actor": actor.id, "reason": reason})
-    want_nudge(connection, run_id)
+    if facts.run.is_open:
+        want_nudge(connection, run_id)
     return approved.id

@@ -202,5 +202,5 @@ def unsealed(connection: Connection, facts: Facts) -> Facts:
     if facts.run.sealed_version is None or not own or not all(map(proved_absent, own)):
         return facts
     run = facts.run
-    made = Move(run.state, "seal_lifted", next_owner=run.next_owner, deadline=run.deadline, unseal=True)
+    made = Move(run.state, "seal_lifted", "snapshot", next_owner=run.next_owner, deadline=run.deadline, unseal=True)
     return load_facts(connection, move_through_running(connection, run, made))

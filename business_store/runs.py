@@ -112,18 +112,24 @@ MOVE = text("""
 """)
 
 
+SAID = text("""
+    SELECT step = :step AND evidence = cast(:evidence AS jsonb) FROM event WHERE run_id = :run AND seq = :seq
+""")
+
+
 def move(
     connection: Connection, run: Run, made: Move, by: tuple[ActorKind, str] = (ActorKind.WORKER, SYSTEM_ACTOR)
 ) -> Run:
     """Record one transition; return the run after it.
 
-    The same state, reason, owner and deadline without new evidence adds nothing. Raises MoveNotPermitted, or RaceLost
+    The same state, reason, owner and deadline on the same evidence adds nothing. Raises MoveNotPermitted, or RaceLost
     when the row is not as it was loaded.
     """
     check_move(by[0], run.state, made.to)
-    if _says_nothing_new(run, made):
+    parameters = _parameters(run, made, by)
+    if _same_as_now(run, made) and (not made.evidence or connection.execute(SAID, parameters).scalar()):
         return run
-    row = connection.execute(MOVE, _parameters(run, made, by)).first()
+    row = connection.execute(MOVE, parameters).first()
     if row is None:
         raise RaceLost("the run moved meanwhile", run=run.id, next_actions=["read it again"])
     return Run(
@@ -148,14 +154,14 @@ def move_through_running(connection: Connection, run: Run, made: Move) -> Run:
     return move(connection, run, made)
 
 
-def _says_nothing_new(run: Run, made: Move) -> bool:
-    same = (run.state, run.reason, run.next_owner, run.deadline) == (
-        made.to,
-        made.reason,
-        made.next_owner,
-        made.deadline,
-    )
-    return same and not made.evidence and made.seal is None and not made.unseal
+def _same_as_now(run: Run, made: Move) -> bool:
+    """Apart from the evidence."""
+    now = (run.state, run.reason, run.next_owner, run.deadline, run.tries)
+    return now == (made.to, made.reason, made.next_owner, made.deadline, made.tries) and not _changes_seal(run, made)
+
+
+def _changes_seal(run: Run, made: Move) -> bool:
+    return made.unseal or made.seal not in (None, run.sealed_version)
 
 
 def _parameters(run: Run, made: Move, by: tuple[ActorKind, str]) -> dict[str, Any]:
