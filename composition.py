@@ -15,6 +15,7 @@ from temporalio.client import Client
 from activities.steps import Steps
 from activities.tools import Tools, Waits
 from business_store.database import Store
+from business_store.gauges import Gauges, look
 from business_store.ledger import Ledger
 from business_store.reviews import ReviewTerms
 from business_store.settlements import Patience
@@ -25,6 +26,7 @@ from domain.permits import Timing
 from domain.ports import Connector, Crm
 from domain.process import Process
 from domain.processes import PROCESSES
+from operating.outside import Watched, WatchedCrm
 from settings import Settings
 from sweep.engine import Engine, EngineTerms
 from sweep.loops import Loop
@@ -69,13 +71,15 @@ class Parts:
         )
         return Stripe(s.stripe_base_url, s.stripe_secret_key.get_secret_value(), times)
 
-    @property
+    @cached_property
     def crms(self) -> Mapping[str, Crm]:
-        return {"hubspot": self.hubspot}
+        """Every CRM, watched."""
+        return {"hubspot": WatchedCrm(self.hubspot)}
 
-    @property
+    @cached_property
     def connectors(self) -> Mapping[str, Connector]:
-        return {"hubspot": self.hubspot, "stripe": self.stripe}
+        """Every outside system that effects are made in, watched."""
+        return {**self.crms, "stripe": Watched(self.stripe)}
 
     def contracts(self) -> dict[str, tuple[Contract, ...]]:
         """The recovery contracts of every declared effect, by `system.operation`."""
@@ -135,6 +139,11 @@ class Parts:
             Loop("sweep", _seconds(s.sweep_interval), lease, self.store, sweep.once),
             Loop("projection", _seconds(s.projection_interval), lease, self.store, _threaded(projector.once)),
         ]
+
+    def gauges(self) -> Gauges:
+        """How the store stands. Raises sqlalchemy.exc.DBAPIError."""
+        with self.store.reading() as connection:
+            return look(connection, self.contracts())
 
     def close(self) -> None:
         """Give connections back."""

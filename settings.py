@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -69,6 +70,13 @@ class Settings(BaseSettings):
     sweep_patience: float = Field(10, ge=0, description="Age at which an unstarted run or unseen nudge is repeated")
     engine_check: float = Field(1_800, gt=0, description="Each open run's execution is looked at this often")
     activity_threads: int = Field(10, ge=1, le=200, description="Activities that one worker runs at once")
+
+    log_format: Literal["text", "json"] = Field("text", description="`text` for a terminal, `json` for a collector")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level that is logged")
+    operating_host: str = Field("127.0.0.1", description="Address of the health and metrics ports")
+    gateway_metrics_port: int = Field(0, ge=0, le=65535, description="Port of gateway's and store's metrics; 0: off")
+    worker_health_port: int = Field(0, ge=0, le=65535, description="Port of the worker's health and metrics; 0: off")
+    engine_metrics_port: int = Field(0, ge=0, le=65535, description="Port of the Temporal SDK's metrics; 0: off")
 
     @cached_property
     def lease(self) -> timedelta:

@@ -156,6 +156,14 @@ def take_lease(connection: Connection, name: str, holder: str, length: timedelta
     return connection.execute(LEASE, {"name": name, "holder": holder, "length": length}).first() is not None
 
 
+FINISHED = text("UPDATE lease SET finished_at = clock_timestamp() WHERE name = :name AND holder = :holder")
+
+
+def turn_finished(connection: Connection, name: str, holder: str) -> None:
+    """Note that the holder's turn came to its end: what lags is measured from here."""
+    connection.execute(FINISHED, {"name": name, "holder": holder})
+
+
 UNREAD = text("""
     SELECT DISTINCT d.request_id FROM delivery d WHERE d.disposition = 'pending_read'
     AND NOT EXISTS (SELECT FROM run WHERE run.request_id = d.request_id AND run.kind <> 'rehearsal'

@@ -16,6 +16,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from business_store.database import Store
 from business_store.sweeping import EngineRow, engine_row, set_health
 from domain.execution import Start
+from operating.joining import joined
+from operating.traces import tracing_plugins
 from workflows.plugin import counterfoil_plugin
 from workflows.starting import Reached, Startable, nudge_execution, start_execution
 
@@ -23,12 +25,15 @@ log = logging.getLogger(__name__)
 ENDED_BY_SOMEBODY = "'Terminated', 'Canceled', 'Failed', 'TimedOut'"
 """How an execution closes whose run may still be open: ours complete when the store says that the run is over."""
 
+REACHED_WITHIN = 1.0
+"""Seconds in which an engine that is there answers a health check."""
+
 
 async def connect(lazy: bool = False) -> Client:
     """A client by the SDK's own profiles (TEMPORAL_ADDRESS, TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE …)."""
     profile: dict[str, Any] = {**ClientConfig.load_client_connect_config()}
     profile.setdefault("target_host", "localhost:7233")
-    return await Client.connect(**profile, plugins=[counterfoil_plugin()], lazy=lazy)
+    return await Client.connect(**profile, plugins=[counterfoil_plugin(), *tracing_plugins()], lazy=lazy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +96,21 @@ class Engine:
         query = f"CloseTime > '{since}' AND ExecutionStatus IN ({ENDED_BY_SOMEBODY})"
         return [found.run_id async for found in self._client.list_workflows(query)]
 
+    async def reachable(self) -> bool:
+        """Whether the engine answers at once."""
+        try:
+            return await asyncio.wait_for(self._client.service_client.check_health(), REACHED_WITHIN)
+        except (RPCError, RuntimeError, TimeoutError):
+            return False
+
     async def soon(self, run_id: str) -> None:
         """A first try right after a commit. It may fail in any way: the sweep repeats it."""
-        try:
-            row = await asyncio.to_thread(self._row, run_id)
-            await (self.start(row) if row.health == "not_started" else self.nudge(row))
-        except Exception as problem:
-            log.warning("engine not reached for run %s: %s", run_id, type(problem).__name__)
+        with joined(run=run_id):
+            try:
+                row = await asyncio.to_thread(self._row, run_id)
+                await (self.start(row) if row.health == "not_started" else self.nudge(row))
+            except Exception as problem:
+                log.warning("engine not reached for run %s: %s", run_id, type(problem).__name__)
 
     def _row(self, run_id: str) -> EngineRow:
         with self._store.reading() as connection:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from business_store.database import Store
-from business_store.sweeping import take_lease
+from business_store.sweeping import take_lease, turn_finished
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class Loop:
         )
         if taken:
             await self.work()
+            await asyncio.to_thread(self.store.write, lambda connection: turn_finished(connection, self.name, holder()))
         return taken
 
 

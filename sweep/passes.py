@@ -24,6 +24,7 @@ from business_store.sweeping import (
 )
 from domain.ports import Crm
 from domain.process import Process
+from operating.metrics import PASSES_FAILED, SWEPT
 from sweep.closed_requests import ClosedRequests
 from sweep.engine import Engine
 from workflows.starting import Reached
@@ -60,7 +61,9 @@ class Sweep:
         for name, work in self._passes().items():
             try:
                 report.done[name] = await work()
+                SWEPT.labels(name).inc(report.done[name])
             except Exception as problem:
+                PASSES_FAILED.labels(name).inc()
                 log.warning("sweep pass %s failed: %s", name, type(problem).__name__)
                 report.failed[name] = type(problem).__name__
         return report

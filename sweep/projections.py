@@ -17,6 +17,7 @@ from domain.ports import Crm
 from domain.process import Process
 from domain.records import Facts
 from domain.wording import SHOWN_AS
+from operating.joining import joined
 
 log = logging.getLogger(__name__)
 PAUSE_AFTER_FAILURE = timedelta(seconds=15)
@@ -50,7 +51,8 @@ class Projector:
         if crm is None:
             return False
         try:
-            crm.project(facts.subject, self._shown(facts))
+            with joined(run=row.run_id, subject=str(facts.subject), correlation=facts.run.correlation_id):
+                crm.project(facts.subject, self._shown(facts))
         except CounterfoilError as refused:
             log.warning("run %s not projected: %s", row.run_id, refused.code)
             self.store.write(lambda connection: postpone_projection(connection, row.run_id, PAUSE_AFTER_FAILURE))

@@ -22,6 +22,7 @@ THIRD_PARTY = {
     "workflows": {"pydantic", "temporalio"},
     "activities": {"pydantic", "temporalio"},
     "connectors": {"httpcore", "httpx", "pydantic"},
+    "operating": {"opentelemetry", "prometheus_client", "pythonjsonlogger", "temporalio"},
     "business_store": {"alembic", "psycopg", "psycopg_pool", "pydantic", "sqlalchemy"},
     "stack": {"psutil", "psycopg", "pydantic", "pydantic_settings", "settings"},
 }
