@@ -118,7 +118,8 @@ PLANTS = [
         "I9",
         "attempt",
         "{account}/2",
-        f"UPDATE attempt SET permitted_at = clock_timestamp(), number = 2 WHERE {FIRST}",
+        "UPDATE attempt SET number = 2, permitted_at = clock_timestamp(),"
+        f" send_before = 'infinity', lease_until = 'infinity' WHERE {FIRST}",
     ),
     Plant("I10", "run", "{run}", "UPDATE run SET kind = 'rehearsal'"),
     Plant("I10", "operation", "{account}", "UPDATE operation SET policy_version = 'never' WHERE " + ACCOUNT),
@@ -232,7 +233,9 @@ def test_names_of_fields_and_short_values_are_no_leak(forger: Connection) -> Non
 
 
 def test_queued_revisions_wait_on_purpose(forger: Connection) -> None:
-    forger.execute(text("UPDATE run SET state = 'queued', engine_health = 'not_started', kind = 'revision'"))
+    forger.execute(
+        text("UPDATE run SET state = 'queued', engine_health = 'not_started', kind = 'revision', from_run = id")
+    )
     assert [row for row in _found(forger, NOW) if row[0] == "I14"] == []
 
 
