@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 
 import typer
@@ -98,11 +99,13 @@ async def _search_attributes() -> Finding:
 
 
 def _hubspot(parts: Parts) -> Iterable[Finding]:
-    return _connector("hubspot", parts.hubspot.check)
+    with closing(parts.hubspot) as hubspot:
+        return _connector("hubspot", hubspot.check)
 
 
 def _stripe(parts: Parts) -> Iterable[Finding]:
-    return _connector("stripe", parts.stripe.check)
+    with closing(parts.stripe) as stripe:
+        return _connector("stripe", stripe.check)
 
 
 def _connector(part: str, check: Callable[[], Sequence[str]]) -> Iterable[Finding]:
