@@ -21,10 +21,11 @@ from business_store.settlements import Patience, apply_settlement
 from business_store.versions import record_snapshot
 from domain.errors import Superseded
 from domain.execution import StepCall, Then
-from domain.operations import Answered, Granted, Line, Looked, PermitAsked, PermitWanted, Sendable
+from domain.operations import Answered, Granted, Line, Looked, PermitAsked, PermitWanted, Sendable, evidence_of
 from domain.permits import Follow, FreshReading, Refused
 from domain.process import Process
 from domain.records import Compared, Facts, Run, Standing, Taken
+from domain.recovery import window_end
 from domain.signals import Signal
 from domain.states import RunState
 
@@ -112,7 +113,7 @@ class Ledger:
             case Follow.OPERATOR:
                 return _to_operator(connection, facts.run, process, (sendable.step, refused.code))
             case Follow.WAIT:
-                made = Move(S.RETRYING, refused.code, sendable.step, deadline=refused.until)
+                made = _throttled(facts, sendable, refused)
                 return Standing(move_through_running(connection, facts.run, made), Then.WAIT, refused.until)
             case Follow.REREAD:
                 return Standing(facts.run, Then.WAIT, facts.now)
@@ -221,6 +222,17 @@ def _noted(connection: Connection, facts: Facts, process: Process[Any], taken: T
         relink(connection, facts.run.request_id, taken.live)
         facts = load_facts(connection, facts.run)
     return record_snapshot(connection, facts, process, taken)
+
+
+def _throttled(facts: Facts, sendable: Sendable, refused: Refused) -> Move:
+    """The system asked for a pause. An operation in doubt stays shown as such: the pause tells nothing about it."""
+    line = facts.line(sendable.step)
+    if line is None or line.outcome != "unknown":
+        return Move(S.RETRYING, refused.code, sendable.step, deadline=refused.until)
+    attempts = line.evidence.attempts
+    end = window_end(sendable.contracts, attempts)
+    evidence = {**evidence_of(line), "next_look": refused.until and refused.until.isoformat()}
+    return Move(S.OUTCOME_UNKNOWN, refused.code, sendable.step, len(attempts), deadline=end, evidence=evidence)
 
 
 def _to_operator(connection: Connection, run: Run, process: Process[Any], why: tuple[str, str]) -> Standing:
