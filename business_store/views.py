@@ -12,10 +12,10 @@ from sqlalchemy import Connection, text
 
 from business_store.facts import load_facts
 from business_store.runs import load_run
-from domain.contracts import Contract
+from domain.contracts import AwaitCallback, Contract, ProbeAt, Resend, Settlement
 from domain.errors import NotFound
 from domain.records import Facts, Operation
-from domain.recovery import window_end
+from domain.recovery import settle, window_end
 from domain.states import RunState
 from domain.wording import EXPLAINED, SHOWN_AS, Shown, next_actions, waiting_for
 
@@ -49,6 +49,7 @@ def run_view(connection: Connection, run_id: str, contracts: Mapping[str, tuple[
         "waiting_for": waiting_for(shown),
         "next_owner": run.next_owner,
         "deadline": _instant(run.deadline),
+        "next_look": _instant(_next_look(facts, contracts)),
         "resend_window_ends": _instant(_window(facts, contracts)),
         "next_actions": list(next_actions(shown)),
         "input_version": shown.version,
@@ -83,6 +84,22 @@ def _window(facts: Facts, contracts: Mapping[str, tuple[Contract, ...]]) -> date
         for operation in facts.unsettled()
     ]
     return min((end for end in ends if end is not None), default=None)
+
+
+def _next_look(facts: Facts, contracts: Mapping[str, tuple[Contract, ...]]) -> datetime | None:
+    """When automation next does something about an operation in doubt."""
+    declared = [(contracts.get(f"{o.system}.{o.kind}", ()), o.evidence) for o in facts.unsettled()]
+    return min(filter(None, (_due(settle(known, evidence, facts.now)) for known, evidence in declared)), default=None)
+
+
+def _due(settlement: Settlement) -> datetime | None:
+    match settlement:
+        case ProbeAt(at):
+            return at
+        case Resend(moment) | AwaitCallback(moment):
+            return moment
+        case _:
+            return None
 
 
 def _version(facts: Facts, index: int) -> dict[str, Any]:

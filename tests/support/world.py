@@ -9,9 +9,10 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from sqlalchemy import Connection
 from temporalio.client import Client, WorkflowExecutionDescription
 
 from business_store.actors import add_actor, grant, issue_token
+from business_store.audit import audit
 from business_store.database import Store
 from sandbox.control import SandboxControl, Seeded
 from settings import Settings, load_settings
@@ -139,8 +141,13 @@ class World:
 
     def submit(self, company_id: str) -> str:
         """Set the stage that starts a run, and wait for the run's id."""
-        self.set_company(company_id, onboarding_stage="submitted")
-        return eventually(lambda: self.run_of(company_id), within=15)
+        return self.submit_all([company_id])[0]
+
+    def submit_all(self, company_ids: Sequence[str]) -> list[str]:
+        """The same for several at once."""
+        for company_id in company_ids:
+            self.set_company(company_id, onboarding_stage="submitted")
+        return [eventually(partial(self.run_of, company_id), within=15) for company_id in company_ids]
 
     def run_of(self, company_id: str) -> str | None:
         found = self.http.get("/runs", params={"business_key": f"{PORTAL}-0-2-{company_id}"}).json()
@@ -170,6 +177,16 @@ class World:
         }
         token = self.actor(by, "supervisor")
         return self.http.post(f"/runs/{run_id}/decisions", json=body, headers={"Authorization": f"Bearer {token}"})
+
+    def approve(self, run_id: str) -> None:
+        """Wait for the question about the newest version, and approve it."""
+        self.wait_state(run_id, "awaiting_review")
+        decided = self.decide(run_id)
+        assert decided.status_code == 200, decided.text
+
+    def fault(self, name: str, *, times: int = 1, match: dict[str, str], **params: object) -> None:
+        """What the next fitting calls meet outside."""
+        self.sandbox.fault(name, times=times, match=match, **params)
 
     def resolve(self, run_id: str, action: str, *, by: str = "otto", **more: str) -> httpx.Response:
         body = {"action": action, "reason": "checked by hand", "evidence": "ticket 4711", **more}
@@ -203,9 +220,19 @@ class World:
             lambda: (s := self.show(run_id))["state"] == "awaiting_review" and s["input_version"] == version and s, 30
         )
 
-    def agrees(self, run_id: str, state: str = "succeeded", *, accounts: int = 1, tasks: int = 1) -> dict[str, Any]:
+    def agrees(
+        self, run_id: str, state: str = "succeeded", *, accounts: int = 1, tasks: int = 1, audited: bool = True
+    ) -> dict[str, Any]:
         """Store, engine, CRM and provider agree on the end, or the wait, of this run; the run as shown."""
-        return FourPlaces(self, run_id).agree(state, accounts, tasks)
+        shown = FourPlaces(self, run_id).agree(state, accounts, tasks)
+        if audited:
+            self.keeps_its_word()
+        return shown
+
+    def keeps_its_word(self) -> None:
+        """The audit of the whole store finds nothing."""
+        with self.store.reading() as connection:
+            assert audit(connection) == []
 
     def execution(self, workflow_id: str) -> WorkflowExecutionDescription:
         """The engine's own record of an execution."""
