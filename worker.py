@@ -7,32 +7,86 @@ import logging
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from temporalio.client import Client
 from temporalio.worker import Worker
 
 from composition import Parts
+from operating.endpoints import Answered, Endpoints, as_json, metrics
+from operating.engine_runtime import observe_engine
+from operating.logs import write_logs
+from operating.traces import flush_traces, trace_as
 from settings import Settings, SettingsError, load_settings
-from sweep.engine import connect
+from sweep.engine import Engine, connect
 from workflows.partner_onboarding import PartnerOnboarding
 
 log = logging.getLogger("worker")
+SAID = {True: "ok", False: "unreachable"}
+ANSWERED_WITHIN = 10.0
 EXIT_PAUSE = 0.3
 """The interpreter may crash when it ends right after a worker did; the SDK's threads need this moment."""
+
+
+@dataclass
+class Health:
+    """What a worker says of itself. `loop` is where the engine's client lives."""
+
+    parts: Parts
+    engine: Engine
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    polling: bool = False
+
+    def live(self) -> Answered:
+        """The event loop turns; a process that hangs does not answer in time."""
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self.loop).result(ANSWERED_WITHIN)
+        return as_json({"worker": "ok"})
+
+    def ready(self) -> Answered:
+        """Work is being taken; store and engine are told apart."""
+        reached = asyncio.run_coroutine_threadsafe(self.engine.reachable(), self.loop)
+        store, engine = self.parts.store.ready(), reached.result(ANSWERED_WITHIN)
+        said = {"store": SAID[store], "engine": SAID[engine], "polling": self.polling}
+        return as_json(said, ok=store and engine and self.polling)
+
+
+@contextmanager
+def _shown(health: Health) -> Iterator[None]:
+    settings = health.parts.settings
+    paths = {"/health/live": health.live, "/health/ready": health.ready, "/metrics": metrics}
+    endpoints = Endpoints(settings.operating_host, settings.worker_health_port, paths)
+    try:
+        yield
+    finally:
+        endpoints.close()
 
 
 async def run(parts: Parts, stopping: asyncio.Event) -> None:
     """Sweep at once, work as soon as the engine is there, drain when told to stop."""
     sweeping = await connect(lazy=True)
-    loops = [asyncio.create_task(loop.forever(stopping)) for loop in parts.loops(sweeping)]
-    client = await _connected(stopping)
-    if client is not None:
-        async with _worker(client, parts):
-            log.info("worker ready on task queue %s", parts.settings.task_queue)
-            await stopping.wait()
-    await asyncio.gather(*loops)
+    health = Health(parts, parts.engine(sweeping))
+    with _shown(health):
+        loops = [asyncio.create_task(loop.forever(stopping)) for loop in parts.loops(sweeping)]
+        client = await _connected(stopping)
+        if client is not None:
+            await _work(client, health, stopping)
+        await asyncio.gather(*loops)
+
+
+async def _work(client: Client, health: Health, stopping: asyncio.Event) -> None:
+    """Leaving the worker's block lets activities in hand finish, up to the graceful shutdown's end."""
+    settings = health.parts.settings
+    async with _worker(client, health.parts):
+        health.polling = True
+        log.info("worker ready on task queue %s", settings.task_queue)
+        await stopping.wait()
+        health.polling = False
+        log.info("draining: no new work is taken")
+    log.info("drained")
 
 
 async def _connected(stopping: asyncio.Event) -> Client | None:
@@ -71,11 +125,21 @@ async def main(settings: Settings) -> None:
         parts.close()
 
 
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+def start(settings: Settings) -> None:
+    """Observe, work, and tell what is still to be told."""
+    write_logs(settings.log_format, settings.log_level)
+    port = settings.engine_metrics_port
+    observe_engine(f"{settings.operating_host}:{port}" if port else None)
+    trace_as("counterfoil-worker")
     try:
-        asyncio.run(main(load_settings()))
+        asyncio.run(main(settings))
+    finally:
+        flush_traces()
+
+
+if __name__ == "__main__":
+    try:
+        start(load_settings())
     except SettingsError as missing:
         sys.exit(f"worker: {missing}")
     time.sleep(EXIT_PAUSE)

@@ -29,6 +29,7 @@ from domain.process import Effect, EffectContext, Process
 from domain.records import Facts, Operation, Standing
 from domain.recovery import settle
 from domain.signals import Answer, Signal
+from operating.metrics import PERMITS_REFUSED, SAVES_RETRIED
 
 T = TypeVar("T")
 Kept = tuple[Facts, Standing]
@@ -103,6 +104,7 @@ class _Making:
         wanted = PermitWanted(self.sendable, self.tools.timing, uuid.uuid4().hex)
         facts, given = self.tools.ledger.permit(self.call, self.process, taken, wanted)
         if isinstance(given, Standing):
+            PERMITS_REFUSED.labels(given.refused or "held").inc()
             return facts, given
         answer = self._answer(given, facts, started)
         answered = Answered(uuid.uuid4().hex, given.sendable.key, given.permitted.attempt, answer)
@@ -134,6 +136,7 @@ class _Making:
             try:
                 return save()
             except self.tools.store_away:
+                SAVES_RETRIED.inc()
                 if time.monotonic() >= until:
                     raise
                 time.sleep(pause.total_seconds())

@@ -15,6 +15,11 @@ def try_again(refused: ReadFailed) -> ApplicationError:
     return ApplicationError(refused.code, type="ReadFailed", non_retryable=False)
 
 
+def store_gone(away: Exception) -> ApplicationError:
+    """The store cannot be reached: the type alone, since a driver's text quotes statements and rows."""
+    return ApplicationError(type(away).__name__, type="StoreAway")
+
+
 def defect(problem: Exception) -> ApplicationError:
     """Anything else: the type alone, since its text may hold values."""
     code = problem.code if isinstance(problem, CounterfoilError) else type(problem).__name__

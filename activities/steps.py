@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from temporalio import activity
 from activities.agreement import Agreement, intent
 from activities.directives import SUPERSEDED, directive
 from activities.effects import Effects, Kept
-from activities.failures import QUICK_READS, defect, try_again
+from activities.failures import QUICK_READS, defect, store_gone, try_again
 from activities.snapshots import Snapshots
 from activities.tools import Tools
 from domain.errors import ReadFailed, SubjectGone, Superseded
@@ -18,7 +19,9 @@ from domain.execution import Directive, StepCall
 from domain.process import Process
 from domain.records import Facts, Standing
 from domain.states import RunKind, RunState
+from operating.joining import joined
 
+log = logging.getLogger(__name__)
 Work = Callable[[Facts, Process[Any]], Kept]
 HELD = frozenset({RunState.NEEDS_OPERATOR, RunState.CANCELING})
 
@@ -69,7 +72,18 @@ class Steps:
         return self._tools.ledger.conclude(call, process, taken, compared)
 
     def _advance(self, call: StepCall, work: Work) -> Directive:
-        facts = self._tools.ledger.facts(call.run_id)
+        """One step with everything it logs joined to its run."""
+        try:
+            facts = self._tools.ledger.facts(call.run_id)
+            run = facts.run
+            with joined(run=run.id, subject=str(facts.subject), correlation=run.correlation_id):
+                told = self._taken(call, facts, work)
+                log.info("step %s: %s (%s)", call.step, told.state, told.reason)
+            return told
+        except self._tools.store_away as away:
+            raise store_gone(away) from None
+
+    def _taken(self, call: StepCall, facts: Facts, work: Work) -> Directive:
         process = self._tools.processes[facts.run.process]
         try:
             return self._told(*self._unless_held(call, facts, process, work))
@@ -97,7 +111,7 @@ class Steps:
 
     def _defect(self, call: StepCall, process: Process[Any], problem: Exception) -> Directive:
         """A defect of ours is not retried for ever behind a green run: a person is told."""
-        activity.logger.error("step %s of run %s failed: %s", call.step, call.run_id, type(problem).__name__)
+        log.error("step %s failed: %s", call.step, type(problem).__name__, exc_info=problem)
         try:
             return self._told(*self._tools.ledger.ask_operator(call, process, "own_defect"))
         except Superseded:

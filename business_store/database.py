@@ -30,6 +30,7 @@ class Store:
             pool_size=pool,
             max_overflow=0,
             pool_timeout=10,
+            hide_parameters=True,
             connect_args={"options": SESSION, "connect_timeout": 5, "application_name": "counterfoil"},
         )
 

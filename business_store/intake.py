@@ -27,12 +27,13 @@ from domain.states import RunKind
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What became of one element; `run_id` where it concerns a run."""
+    """What became of one element; `run_id` where it concerns a run, `correlation` where it started that."""
 
     index: int
     disposition: Disposition
     reason: str = ""
     run_id: str | None = None
+    correlation: str = ""
 
 
 INSERT_RECEIPT = text("""
@@ -169,7 +170,7 @@ class _Intake:
         if run_id is None:
             return self._amend(element, [request_id], "already_exists")
         disposition = Disposition.STARTED if element.inputs is None else Disposition.PENDING_READ
-        return Accepted(element.index, disposition, run_id=run_id), request_id
+        return Accepted(element.index, disposition, run_id=run_id, correlation=correlation), request_id
 
     def _amend(self, element: Delivery, request_ids: Sequence[str], reason: str = "") -> tuple[Accepted, str | None]:
         if not request_ids:

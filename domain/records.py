@@ -145,11 +145,15 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`until` with WAIT: look again at this time at the latest; None means only when nudged (or at the recheck)."""
+    """`until` with WAIT: look again at this time at the latest; None means only when nudged (or at the recheck).
+
+    `refused` is the code of the refused permit that led here.
+    """
 
     run: Run
     then: Then
     until: datetime | None = None
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,33 +2,61 @@
 
 from __future__ import annotations
 
-import logging
+import signal
 import sys
+from types import FrameType
 
 import uvicorn
 
 from composition import Parts
 from gateway.app import application
-from settings import SettingsError, load_settings
+from operating.endpoints import Endpoints, metrics
+from operating.engine_runtime import observe_engine
+from operating.logs import write_logs
+from operating.metrics import REGISTRY
+from operating.store_gauges import StoreGauges
+from operating.traces import flush_traces, trace_as
+from settings import Settings, SettingsError, load_settings
 
 DRAIN_SECONDS = 10
+"""How long requests in hand, and telling the engine of them, may take after a stop was asked for."""
 
 
 def main() -> None:
     """Run the gateway of this environment."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
         settings = load_settings()
     except SettingsError as missing:
         sys.exit(f"gateway: {missing}")
-    uvicorn.run(
-        application(Parts(settings)),
-        host=settings.gateway_host,
-        port=settings.gateway_port,
-        access_log=False,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-    )
+    signal.signal(signal.SIGTERM, _stop)
+    write_logs(settings.log_format, settings.log_level)
+    observe_engine()
+    trace_as("counterfoil-gateway")
+    try:
+        _serve(settings, Parts(settings))
+    finally:
+        flush_traces()
+
+
+def _serve(settings: Settings, parts: Parts) -> None:
+    REGISTRY.register(StoreGauges(parts.gauges))
+    endpoints = Endpoints(settings.operating_host, settings.gateway_metrics_port, {"/metrics": metrics})
+    try:
+        uvicorn.run(
+            application(parts),
+            host=settings.gateway_host,
+            port=settings.gateway_port,
+            access_log=False,
+            log_config=None,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        )
+    finally:
+        endpoints.close()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Before the server serves, and again once it has drained: uvicorn repeats the signal that stopped it."""
+    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,11 +13,12 @@ from starlette.concurrency import run_in_threadpool
 
 from composition import Parts
 from domain.errors import CounterfoilError
+from gateway.observing import Observed
 from gateway.runs import RunDesk, run_routes
 from gateway.triggers import Intake, hubspot, standard_webhooks, trigger_routes
 from sweep.engine import Engine, connect
 
-log = logging.getLogger("gateway")
+SAID = {True: "ok", False: "unreachable"}
 
 
 class _Reach:
@@ -29,6 +30,10 @@ class _Reach:
     async def __call__(self, run_id: str) -> None:
         if self.engine is not None:
             await self.engine.soon(run_id)
+
+    async def reachable(self) -> bool:
+        """Whether the engine answers at once."""
+        return self.engine is not None and await self.engine.reachable()
 
 
 def application(parts: Parts) -> FastAPI:
@@ -47,13 +52,14 @@ def application(parts: Parts) -> FastAPI:
     sources = (hubspot(parts.settings), standard_webhooks(parts.settings))
     app.include_router(trigger_routes(intake, sources))
     app.include_router(run_routes(RunDesk(parts.store, parts.terms, parts.contracts(), reach)))
-    _health(app, parts)
+    _health(app, parts, reach)
+    app.add_middleware(Observed)
     app.add_exception_handler(CounterfoilError, _refused)
     app.add_exception_handler(RequestValidationError, _bad_body)
     return app
 
 
-def _health(app: FastAPI, parts: Parts) -> None:
+def _health(app: FastAPI, parts: Parts, reach: _Reach) -> None:
     @app.get("/health/live")
     async def live() -> dict[str, str]:
         return {"gateway": "ok"}
@@ -61,8 +67,8 @@ def _health(app: FastAPI, parts: Parts) -> None:
     @app.get("/health/ready")
     async def ready() -> Response:
         """Ready means that triggers can be stored. The engine may be away: starts are repeated by the sweep."""
-        store = await run_in_threadpool(parts.store.ready)
-        return JSONResponse({"store": "ok" if store else "unreachable"}, 200 if store else 503)
+        store, engine = await asyncio.gather(run_in_threadpool(parts.store.ready), reach.reachable())
+        return JSONResponse({"store": SAID[store], "engine": SAID[engine]}, 200 if store else 503)
 
 
 async def _refused(request: Request, problem: Exception) -> Response:

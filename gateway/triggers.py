@@ -19,6 +19,7 @@ from domain.errors import CounterfoilError
 from domain.process import Process
 from gateway.body import read_capped
 from gateway.hubspot_events import parse_hubspot
+from gateway.observing import note_refused, note_taken
 from gateway.signatures import WEBHOOK_ID, hubspot_v3_verdict, standard_webhooks_verdict
 from gateway.standard_webhooks import parse_standard_webhook
 from settings import Settings, several
@@ -47,13 +48,24 @@ class Intake:
 
     async def receive(self, source: Source, request: Request, later: BackgroundTasks) -> Response:
         """Answer 2xx to whatever is genuine and stored, also when it is ignored; never 5xx for bad input."""
-        body = await read_capped(request, self.body_limit)
+        body = await self._body(source, request)
         verdict, elements, problem = _judged(source, request.headers, body)
         receipt = Receipt(source.name, body, verdict)
         accepted = await run_in_threadpool(self._take, receipt, elements)
+        if verdict is ReceiptVerdict.GENUINE:
+            note_taken(source.name, elements, accepted)
+        else:
+            note_refused(source.name, verdict)
         for run_id in {each.run_id for each in accepted if each.run_id and each.disposition in STARTS}:
             later.add_task(self.reach, run_id)
         return _answer(verdict, accepted, problem)
+
+    async def _body(self, source: Source, request: Request) -> bytes:
+        try:
+            return await read_capped(request, self.body_limit)
+        except CounterfoilError as refused:
+            note_refused(source.name, refused.code)
+            raise
 
     def _take(self, receipt: Receipt, elements: Elements) -> list[Accepted]:
         return self.store.write(lambda connection: accept(connection, receipt, elements, self.processes))

@@ -1,0 +1,257 @@
+"""The transactions of a run: one method for each thing that an activity proves and records.
+
+Every one takes the request lock, checks that the asking execution still owns the run, and returns where the run stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
+
+from sqlalchemy import Connection
+
+from business_store.agreement import conclude
+from business_store.database import Store
+from business_store.facts import load_facts
+from business_store.operations import permit, record_answer, record_probe, throttle, unsealed
+from business_store.requests import relink
+from business_store.reviews import ReviewTerms, ensure_review
+from business_store.runs import Move, fenced, load_run, lock_run, move, move_through_running, nudge_seen, want_nudge
+from business_store.settlements import Patience, apply_settlement
+from business_store.versions import record_snapshot
+from domain.errors import Superseded
+from domain.execution import StepCall, Then
+from domain.operations import Answered, Granted, Line, Looked, PermitAsked, PermitWanted, Sendable, evidence_of
+from domain.permits import Follow, FreshReading, Refused
+from domain.process import Process
+from domain.records import Compared, Facts, Run, Standing, Taken
+from domain.recovery import window_end
+from domain.signals import Signal
+from domain.states import RunState
+
+T = TypeVar("T")
+S = RunState
+Kept: TypeAlias = tuple[Facts, Standing]
+"""What was known in the transaction, and where the run stands after it."""
+
+HELD = frozenset({S.NEEDS_OPERATOR, S.CANCELING})
+"""States in which an execution waits for a person, whatever it was about to do."""
+
+
+class Ledger:
+    """The store as the activities of one worker use it."""
+
+    def __init__(
+        self, store: Store, terms: Callable[[Process[Any]], ReviewTerms], patience: Callable[[Process[Any]], Patience]
+    ) -> None:
+        self._store = store
+        self._terms = terms
+        self._patience = patience
+
+    def facts(self, run_id: str) -> Facts:
+        """What is known now, without a lock: for deciding what to read outside."""
+        with self._store.reading() as connection:
+            return load_facts(connection, load_run(connection, run_id))
+
+    def _owned(self, call: StepCall, work: Callable[[Connection, Facts], T]) -> T:
+        def transaction(connection: Connection) -> T:
+            run = fenced(connection, lock_run(connection, call.run_id), call.execution)
+            nudge_seen(connection, run.id)
+            return work(connection, load_facts(connection, run))
+
+        return self._store.write(transaction)
+
+    def look(self, call: StepCall) -> Kept:
+        """Only look: the run waits for a person."""
+        return self._owned(call, lambda connection, facts: (facts, _held(facts.run)))
+
+    def begin(self, call: StepCall, process: Process[Any], taken: Taken | None) -> Kept:
+        """Take the run up: record the snapshot, ask for the decision that its newest version needs."""
+
+        def work(connection: Connection, facts: Facts) -> tuple[Facts, Standing]:
+            if not facts.run.is_open or facts.run.state in HELD:
+                return facts, _held(facts.run)
+            if facts.run.state is S.QUEUED:
+                facts = load_facts(connection, move(connection, facts.run, Move(S.RUNNING, "started", call.step)))
+            facts = unsealed(connection, _noted(connection, facts, process, taken))
+            return facts, ensure_review(connection, facts, process, self._terms(process))
+
+        return self._owned(call, work)
+
+    def permit(
+        self, call: StepCall, process: Process[Any], taken: Taken | None, asked: PermitWanted
+    ) -> tuple[Facts, Granted | Standing]:
+        """Ask for the right to send, after recording what the CRM says now."""
+
+        def work(connection: Connection, facts: Facts) -> tuple[Facts, Granted | Standing]:
+            if not facts.run.is_open or facts.run.state in HELD:
+                return facts, _held(facts.run)
+            facts = unsealed(connection, _noted(connection, facts, process, taken))
+            sendable = asked.rendered(facts)
+            reading = None if taken is None else FreshReading(taken.read_at, taken.snapshot.fingerprint)
+            asking = PermitAsked(sendable, reading, asked.timing, call.execution, asked.token)
+            given = permit(connection, facts, asking)
+            if isinstance(given, Refused):
+                standing = self._refused(connection, facts, (process, sendable), given)
+                return facts, replace(standing, refused=given.code)
+            return facts, Granted(given, sendable)
+
+        return self._owned(call, work)
+
+    def _refused(
+        self, connection: Connection, facts: Facts, about: tuple[Process[Any], Sendable], refused: Refused
+    ) -> Standing:
+        """The next state of every refusal."""
+        process, sendable = about
+        match refused.follow:
+            case Follow.REVIEW:
+                return Standing(facts.run, Then.REVIEW)
+            case Follow.SETTLE:
+                line = facts.line(sendable.step)
+                if line is None:
+                    return Standing(facts.run, Then.REVIEW)
+                return apply_settlement(connection, facts, line, sendable.contracts, self._patience(process))
+            case Follow.OPERATOR:
+                return _to_operator(connection, facts.run, process, (sendable.step, refused.code))
+            case Follow.WAIT:
+                made = _throttled(facts, sendable, refused)
+                return Standing(move_through_running(connection, facts.run, made), Then.WAIT, refused.until)
+            case Follow.REREAD:
+                return Standing(facts.run, Then.WAIT, facts.now)
+            case Follow.CANCEL | Follow.RECORD_INTENT:
+                return Standing(facts.run, Then.WAIT)
+
+    def save_answer(self, call: StepCall, process: Process[Any], answered: Answered, line: Line) -> Kept:
+        """Record an answer and settle; it is kept even when another execution owns the run (then raises Superseded)."""
+
+        def keep(connection: Connection) -> None:
+            record_answer(connection, answered)
+            wait = answered.answer.retry_after
+            if answered.answer.signal is Signal.THROTTLED and wait is not None:
+                throttle(connection, process.effect(call.step).system, wait)
+
+        return self._keep(call, process, keep, line)
+
+    def save_probe(self, call: StepCall, process: Process[Any], looked: Looked, line: Line) -> Kept:
+        """Record a look-up and settle; kept like an answer."""
+        return self._keep(call, process, lambda connection: record_probe(connection, looked), line)
+
+    def _keep(
+        self, call: StepCall, process: Process[Any], record: Callable[[Connection], None], line: Line
+    ) -> tuple[Facts, Standing]:
+        """Evidence commits whoever owns the run by now; only the transition needs the owner."""
+
+        def transaction(connection: Connection) -> tuple[Facts, Standing] | Superseded:
+            run = lock_run(connection, call.run_id)
+            record(connection)
+            try:
+                run = fenced(connection, run, call.execution)
+            except Superseded as superseded:
+                if run.is_open:
+                    want_nudge(connection, run.id)
+                return superseded
+            facts = load_facts(connection, run)
+            return facts, self._settled(connection, facts, process, line)
+
+        kept = self._store.write(transaction)
+        if isinstance(kept, Superseded):
+            raise kept
+        return kept
+
+    def settle(self, call: StepCall, process: Process[Any], line: Line) -> Kept:
+        """Settle on what is recorded already."""
+        return self._owned(call, lambda connection, facts: (facts, self._settled(connection, facts, process, line)))
+
+    def _settled(self, connection: Connection, facts: Facts, process: Process[Any], line: Line) -> Standing:
+        if not facts.run.is_open or facts.run.state in HELD:
+            return _held(facts.run)
+        operation = next(op for op in facts.operations if op.key == line.key)
+        return apply_settlement(connection, facts, operation, line.contracts, self._patience(process))
+
+    def rehearse(self, call: StepCall, evidence: dict[str, Any]) -> Kept:
+        """A rehearsal notes what it would have done."""
+
+        def work(connection: Connection, facts: Facts) -> tuple[Facts, Standing]:
+            made = Move(S.RUNNING, "intent_recorded", call.step, evidence=evidence)
+            return facts, Standing(move_through_running(connection, facts.run, made), Then.GO_ON)
+
+        return self._owned(call, work)
+
+    def conclude(
+        self, call: StepCall, process: Process[Any], taken: Taken | None, compared: Sequence[Compared]
+    ) -> Kept:
+        """Store the readings; succeed if all agree."""
+
+        def work(connection: Connection, facts: Facts) -> tuple[Facts, Standing]:
+            if not facts.run.is_open or facts.run.state in HELD:
+                return facts, _held(facts.run)
+            facts = _noted(connection, facts, process, taken)
+            return facts, conclude(connection, facts, process, compared)
+
+        return self._owned(call, work)
+
+    def retry_later(self, call: StepCall, process: Process[Any], code: str) -> Kept:
+        """Something outside cannot be read: show it, come back later, ask a person after the last try."""
+
+        def work(connection: Connection, facts: Facts) -> tuple[Facts, Standing]:
+            if not facts.run.is_open or facts.run.state in HELD:
+                return facts, _held(facts.run)
+            return facts, _retry(connection, facts, (process, call.step, code), self._patience(process))
+
+        return self._owned(call, work)
+
+    def ask_operator(self, call: StepCall, process: Process[Any], reason: str) -> Kept:
+        """Automation cannot go on, for this reason."""
+
+        def work(connection: Connection, facts: Facts) -> tuple[Facts, Standing]:
+            if not facts.run.is_open or facts.run.state in HELD:
+                return facts, _held(facts.run)
+            return facts, _to_operator(connection, facts.run, process, (call.step, reason))
+
+        return self._owned(call, work)
+
+
+def _held(run: Run) -> Standing:
+    return Standing(run, Then.WAIT if run.is_open else Then.ENDED)
+
+
+def _noted(connection: Connection, facts: Facts, process: Process[Any], taken: Taken | None) -> Facts:
+    """Record what was read, and follow the record to where a merge took it."""
+    if taken is None:
+        return facts
+    if taken.live != facts.subject:
+        relink(connection, facts.run.request_id, taken.live)
+        facts = load_facts(connection, facts.run)
+    return record_snapshot(connection, facts, process, taken)
+
+
+def _throttled(facts: Facts, sendable: Sendable, refused: Refused) -> Move:
+    """The system asked for a pause. An operation in doubt stays shown as such: the pause tells nothing about it."""
+    line = facts.line(sendable.step)
+    if line is None or line.outcome != "unknown":
+        return Move(S.RETRYING, refused.code, sendable.step, deadline=refused.until)
+    attempts = line.evidence.attempts
+    end = window_end(sendable.contracts, attempts)
+    evidence = {**evidence_of(line), "next_look": refused.until and refused.until.isoformat()}
+    return Move(S.OUTCOME_UNKNOWN, refused.code, sendable.step, len(attempts), deadline=end, evidence=evidence)
+
+
+def _to_operator(connection: Connection, run: Run, process: Process[Any], why: tuple[str, str]) -> Standing:
+    step, reason = why
+    made = Move(S.NEEDS_OPERATOR, reason, step, next_owner=process.operator_role)
+    return Standing(move_through_running(connection, run, made), Then.WAIT)
+
+
+def _retry(connection: Connection, facts: Facts, about: tuple[Process[Any], str, str], patience: Patience) -> Standing:
+    process, step, code = about
+    run, until = facts.run, facts.now + patience.pause
+    if run.state in (S.AWAITING_REVIEW, S.WAITING, S.OUTCOME_UNKNOWN):
+        return Standing(run, Then.WAIT, until)
+    if run.tries + 1 > patience.sends:
+        return _to_operator(connection, run, process, (step, code))
+    if run.state is S.QUEUED:
+        run = move(connection, run, Move(S.RUNNING, "started", step))
+    evidence = {"n": run.tries + 1, "m": patience.sends, "next": until.isoformat()}
+    made = Move(S.RETRYING, code, step, deadline=until, evidence=evidence, tries=run.tries + 1)
+    return Standing(move_through_running(connection, run, made), Then.WAIT, until)
