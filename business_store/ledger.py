@@ -6,6 +6,7 @@ Every one takes the request lock, checks that the asking execution still owns th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
@@ -92,7 +93,8 @@ class Ledger:
             asking = PermitAsked(sendable, reading, asked.timing, call.execution, asked.token)
             given = permit(connection, facts, asking)
             if isinstance(given, Refused):
-                return facts, self._refused(connection, facts, (process, sendable), given)
+                standing = self._refused(connection, facts, (process, sendable), given)
+                return facts, replace(standing, refused=given.code)
             return facts, Granted(given, sendable)
 
         return self._owned(call, work)
