@@ -5,13 +5,16 @@ STAMP := .venv/.installed-$(shell cat pyproject.toml requirements.lock | cksum |
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test check lock clean
+.PHONY: help up submit demo test check lock clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: $(STAMP) ## the whole stack in the foreground, data in .counterfoil/
 	@exec $(BIN)/python -m stack up
+
+submit: $(STAMP) ## with `make up` running: a company is submitted in the sandbox, and what to do next
+	@exec $(BIN)/python -m demo.submit
 
 demo: $(STAMP) ## a partner onboarding that survives an amended request, a lost answer and a killed worker
 	@exec $(BIN)/python -m demo

@@ -19,6 +19,7 @@ from stack.supervisor import Stack
 
 LOOK_SECONDS = 0.2
 CANNOT_BEGIN = 2
+TO_TRY = "To try it, in a second shell: make submit"
 
 
 class StackSettings(BaseSettings):
@@ -45,7 +46,7 @@ def up(stack: Stack) -> int:
     stop_on(signal.SIGTERM, signal.SIGHUP)
     try:
         stack.start()
-        print(addresses(stack.ports, stack.paths.root), flush=True)
+        print(f"{addresses(stack.ports, stack.paths.root)}\n\n{TO_TRY}", flush=True)
         watch(stack)
     except KeyboardInterrupt:
         print("stopping", flush=True)
