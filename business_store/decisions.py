@@ -15,7 +15,7 @@ from business_store.reviews import CLOSE
 from business_store.runs import lock_run, want_nudge
 from domain.approvals import Outcome
 from domain.canonical import sha256
-from domain.errors import DecisionRefused, NotAuthorised
+from domain.errors import DecisionRefused, InvalidInput, NotAuthorised
 from domain.identity import short_digest
 from domain.records import Facts, Review
 from domain.states import RunState
@@ -198,6 +198,8 @@ REVOKE = text("""
 
 def revoke_decision(connection: Connection, actor: Actor, run_id: str, reason: str) -> str:
     """Take the newest approval of a run back. Refused once a permit rests on it, naming the operation."""
+    if not reason.strip() or "\0" in reason:
+        raise InvalidInput("reason", "a text that an auditor can follow, without NUL")
     facts = load_facts(connection, lock_run(connection, run_id))
     approved = next((d for d in reversed(facts.decisions) if d.outcome is Outcome.APPROVED and not d.revoked), None)
     if approved is None:

@@ -160,7 +160,13 @@ class Asked:
 
 
 def start_run(connection: Connection, asked: Asked) -> tuple[str, bool]:
-    """Start a run by hand: (run id, made now). A rehearsal occupies nothing and may always be made."""
+    """Start a run by hand: (run id, made now). A rehearsal occupies nothing and may always be made.
+
+    Raises InvalidInput for another spelling of the trigger's object type: it would make two requests of one record.
+    """
+    trigger = asked.process.trigger
+    if asked.subject.system == trigger.system and asked.subject.object_type != trigger.object_type:
+        raise InvalidInput("subject", f"of type {trigger.object_type} in {trigger.system}")
     key = subject_key(asked.subject) if asked.key is None else checked_key(asked.key)
     known = requests_about(connection, asked.subject, asked.process.name)
     request_id = known[0] if known else request_for_key(connection, asked.process.name, key, asked.requester)

@@ -14,7 +14,6 @@ from cli.engine import tell_engine
 from cli.reading import RunId
 from cli.session import TokenFile, acting, session
 from domain.approvals import Outcome
-from domain.errors import InvalidInput
 from domain.processes import process_named
 
 VERBS = {
@@ -65,8 +64,6 @@ def revoke(
     token_file: TokenFile = None,
 ) -> Answer:
     """Take an approval back before anything is sent."""
-    if not reason.strip():
-        raise InvalidInput("reason", "a text that an auditor can follow")
     with session() as parts:
         actor = acting(parts, token_file)
         revoked = parts.store.write(lambda connection: revoke_decision(connection, actor, run, reason))

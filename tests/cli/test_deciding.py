@@ -141,11 +141,17 @@ def test_an_approval_is_taken_back(
     assert [tuple(row) for row in book.rows("SELECT actor_id, reason FROM revocation")] == [("sonja", "wrong file")]
 
 
+@pytest.mark.parametrize("reason", ["", " ", "no\0thing"])
 def test_an_approval_is_not_taken_back_without_a_reason(
-    approve: Callable[[Who], Said], book: Book, counterfoil: Counterfoil, supervisor: Who, waiting: str
+    reason: str,
+    approve: Callable[[Who], Said],
+    book: Book,
+    counterfoil: Counterfoil,
+    supervisor: Who,
+    waiting: str,
 ) -> None:
     approve(supervisor)
-    said = counterfoil("revoke-decision", waiting, "--reason", " ", "--json", token=supervisor.token)
+    said = counterfoil("revoke-decision", waiting, "--reason", reason, "--json", token=supervisor.token)
     assert (said.code, said.refusal["error"], said.refusal["field"]) == (1, "invalid_input", "reason")
     assert book.count("revocation") == 0
 

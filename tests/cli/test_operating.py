@@ -70,6 +70,7 @@ def test_starting_needs_a_role(book: Book, counterfoil: Counterfoil, supervisor:
         ("another-process", "hubspot:90210001:0-2:801", "not_found"),
         (PROCESS, "hubspot:801", "invalid_input"),
         (PROCESS, "hubspot::0-2:801", "invalid_input"),
+        (PROCESS, "hubspot:90210001:companies:801", "invalid_input"),
     ],
 )
 def test_a_start_that_cannot_be(
