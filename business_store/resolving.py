@@ -10,7 +10,7 @@ from business_store.actors import Actor
 from business_store.facts import load_facts
 from business_store.operations import set_outcome
 from business_store.runs import Move, lock_run, move, want_nudge
-from business_store.sweeping import raise_epoch
+from business_store.sweeping import restart_if_lost
 from domain.canonical import sha256
 from domain.errors import InvalidInput, NotAuthorised, ResolutionRefused
 from domain.identity import short_digest
@@ -160,8 +160,8 @@ class _Resolving:
             Move(to, reason, step, evidence=evidence),
             (ActorKind.OPERATOR, self.actor.id),
         )
-        if run.is_open and self.facts.run.reason == "execution_lost":
-            raise_epoch(self.connection, run.id, run.engine_epoch)
+        if run.is_open:
+            restart_if_lost(self.connection, run.id)
         return run.state
 
     def _others_in_doubt(self) -> bool:

@@ -119,6 +119,18 @@ def raise_epoch(connection: Connection, run_id: str, epoch: int) -> bool:
     return connection.execute(NEXT_EPOCH, {"run": run_id, "epoch": epoch}).first() is not None
 
 
+RESTART_IF_LOST = text("""
+    UPDATE run SET engine_epoch = engine_epoch + 1, engine_run = NULL, engine_health = 'not_started',
+        engine_checked_at = clock_timestamp()
+    WHERE id = :run AND engine_health = 'lost'
+""")
+
+
+def restart_if_lost(connection: Connection, run_id: str) -> None:
+    """Let a run whose execution somebody ended be started again, whatever it waited for meanwhile."""
+    connection.execute(RESTART_IF_LOST, {"run": run_id})
+
+
 RESTARTED_BY_ITSELF = frozenset({RunState.RUNNING, RunState.OUTCOME_UNKNOWN, RunState.RETRYING, RunState.CANCELING})
 """States in which something may have happened outside: it is found out without asking anybody first."""
 
