@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, text
+from connector_cases import hubspot_to
+from eventually import eventually
+from raw_server import Peer, raw_server
+from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from store_builder import AMENDER, STEPS, Book, changed
 from together import together
 
+from activities.effects import Effects
+from activities.snapshots import Snapshots
+from activities.tools import Tools, Waits
 from business_store.actors import Actor
+from business_store.database import Store
+from business_store.ledger import Ledger
 from business_store.runs import Move, lock_run, move
 from domain.errors import RaceLost
-from domain.operations import Granted
-from domain.records import Run, Standing
+from domain.processes import PROCESSES
+from domain.records import Run
 from domain.states import RunState
 
 BUSY = "SELECT state, wait_event_type FROM pg_stat_activity WHERE datname = current_database() AND usename = '{role}'"
@@ -114,31 +125,109 @@ def test_c88_a_deadlock_is_repeated_by_itself(book: Book) -> None:
 # C89: nothing is held while somebody outside is waited for.
 
 
-def test_c89_no_session_is_in_a_transaction_while_a_call_is_out(book: Book, reviewer: Actor) -> None:
-    """From the permit to the answer the worker holds no connection: a pool of one serves everybody else meanwhile."""
-    run_id = book.accept_trigger()
+class Outside:
+    """A service that takes requests and answers none before it is told to; then it hangs up."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def __call__(self, peer: Peer) -> None:
+        peer.request()
+        self.released.wait(timeout=10)
+
+
+def _effects(book: Book, store: Store, url: str) -> Effects:
+    """Real activities on this store, whose CRM listens at `url`."""
+    ledger = Ledger(store, lambda _: book.terms, lambda _: book.patience)
+    waits = Waits(timedelta(hours=1), timedelta(seconds=30))
+    away = (DBAPIError, PoolTimeout)
+    tools = Tools(ledger, {"hubspot": hubspot_to(url)}, {}, PROCESSES, book.timing, waits, str, away)
+    return Effects(tools, Snapshots({}))
+
+
+def _half_done(book: Book, reviewer: Actor, object_id: str) -> str:
+    """A run whose next send goes to the CRM."""
+    run_id = book.accept_trigger(object_id)
     book.approved(run_id, reviewer)
-    asked, answered = threading.Event(), threading.Event()
+    book.accepted(run_id, book.permit(run_id))
+    return run_id
 
-    def send() -> Standing:
-        granted = book.ask_permit(book.call(run_id, STEPS[0]))[1]
-        assert isinstance(granted, Granted)
-        asked.set()
-        assert answered.wait(timeout=10)
-        return book.accepted(run_id, granted)
 
-    def watch() -> Standing:
-        assert asked.wait(timeout=10)
+@pytest.fixture
+def narrow(book: Book) -> Iterator[Store]:
+    """A store with a single connection."""
+    store = Store(book.database.url, pool=1)
+    yield store
+    store.close()
+
+
+def test_c89_six_calls_out_on_a_pool_of_one(book: Book, reviewer: Actor, narrow: Store) -> None:
+    runs, outside = [_half_done(book, reviewer, str(number)) for number in range(6)], Outside()
+    with raw_server(outside) as server:
+        effects = _effects(book, narrow, server.url)
+
+        def carry_out(run_id: str) -> RunState:
+            facts = effects.tools.ledger.facts(run_id)
+            return effects.carry_out(book.call(run_id, STEPS[1]), facts, book.process)[1].run.state
+
+        def watch() -> RunState:
+            try:
+                eventually(lambda: len(server.requests) == 6)
+                assert [state for state, _ in _sessions(book) if state != "idle"] == []
+                return RunState.RUNNING
+            finally:
+                outside.released.set()
+
+        works: list[Callable[[], RunState]] = [watch, *(partial(carry_out, run_id) for run_id in runs)]
+        outcomes = together(works)
+    assert outcomes == [RunState.RUNNING, *[RunState.OUTCOME_UNKNOWN] * 6]
+    assert len(server.requests) == 6
+    assert book.audit() == []
+
+
+def test_c89_an_outcome_is_saved_when_the_store_comes_back_and_never_sent_again(
+    book: Book, reviewer: Actor, narrow: Store
+) -> None:
+    run_id, outside = _half_done(book, reviewer, "1"), Outside()
+    with raw_server(outside) as server:
+        effects, facts = _effects(book, narrow, server.url), book.facts(run_id)
+
+        def carry_out() -> RunState:
+            return effects.carry_out(book.call(run_id, STEPS[1]), facts, book.process)[1].run.state
+
+        def lock_out() -> RunState:
+            eventually(lambda: len(server.requests) == 1)
+            tries = _refused_connections(narrow)
+            with _locked_out(book):
+                outside.released.set()
+                eventually(lambda: len(tries) >= 3)
+            return RunState.RUNNING
+
+        outcomes = together([carry_out, lock_out])
+    book.store.engine.dispose()
+    assert outcomes == [RunState.OUTCOME_UNKNOWN, RunState.RUNNING]
+    assert (len(server.requests), book.count("attempt"), book.count("answer")) == (1, 2, 2)
+
+
+def _refused_connections(store: Store) -> list[object]:
+    """Grows with every connection that the store tries to open."""
+    tries: list[object] = []
+    event.listen(store.engine, "do_connect", lambda *asked: tries.append(None))
+    return tries
+
+
+@contextmanager
+def _locked_out(book: Book) -> Iterator[None]:
+    """The application may not connect, and whoever was connected is thrown out."""
+    limit = f'ALTER DATABASE "{book.database.name}" CONNECTION LIMIT'
+    with psycopg.connect(book.database.superuser_dsn, autocommit=True) as superuser:
+        superuser.execute(f"{limit} 0")
+        superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'counterfoil_app'"
+                          " AND datname = current_database()")  # fmt: skip
         try:
-            sessions = _sessions(book)
-            assert [state for state, _ in sessions if state != "idle"] == []
-            assert len(sessions) > 0
-            return book.look(run_id)
+            yield
         finally:
-            answered.set()
-
-    outcomes = together([send, watch])
-    assert [type(each) for each in outcomes] == [Standing, Standing]
+            superuser.execute(f"{limit} -1")
 
 
 def _sessions(book: Book) -> list[tuple[str, str]]:

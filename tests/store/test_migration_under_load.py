@@ -17,8 +17,6 @@ from business_store.actors import Actor
 from business_store.requests import Asked, start_run
 from domain.states import RunState
 
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
 
 @pytest.fixture
 def altering(monkeypatch: pytest.MonkeyPatch) -> list[str]:
