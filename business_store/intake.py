@@ -56,14 +56,18 @@ def accept(
     elements: Sequence[Delivery | Quarantined],
     processes: Sequence[Process[Any]],
 ) -> list[Accepted]:
-    """Record a genuine delivery and start or amend what it concerns. Elements are taken in key order, so that two
-    batches that overlap cannot lock each other out."""
+    """Record a genuine delivery and start or amend what it concerns. Elements are taken in the order of their subjects,
+    so that two batches about the same records, the same batch again among them, cannot lock each other out."""
     receipt_id = keep_receipt(connection, receipt)
     if receipt.verdict is not ReceiptVerdict.GENUINE:
         return []
     intake = _Intake(connection, receipt.source, receipt_id, processes)
-    outcomes = [intake.take(element) for element in sorted(elements, key=lambda e: e.dedupe_key)]
+    outcomes = [intake.take(element) for element in sorted(elements, key=_in_lock_order)]
     return sorted(outcomes, key=lambda outcome: outcome.index)
+
+
+def _in_lock_order(element: Delivery | Quarantined) -> tuple[str, str]:
+    return ("" if isinstance(element, Quarantined) else str(element.subject), element.dedupe_key)
 
 
 CLAIM = text("""
