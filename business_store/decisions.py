@@ -198,8 +198,8 @@ REVOKE = text("""
 
 def revoke_decision(connection: Connection, actor: Actor, run_id: str, reason: str) -> str:
     """Take the newest approval of a run back. Refused once a permit rests on it, naming the operation."""
-    if not reason.strip() or "\0" in reason:
-        raise InvalidInput("reason", "a text that an auditor can follow, without NUL")
+    if not reason.strip() or "\0" in reason or reason != reason.encode("utf-8", "replace").decode():
+        raise InvalidInput("reason", "a text that an auditor can follow, without NUL or lone surrogates")
     facts = load_facts(connection, lock_run(connection, run_id))
     approved = next((d for d in reversed(facts.decisions) if d.outcome is Outcome.APPROVED and not d.revoked), None)
     if approved is None:

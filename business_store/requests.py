@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from business_store.runs import SYSTEM_ACTOR, lock_run
-from domain.errors import CounterfoilError, InvalidInput, NotFound
+from domain.errors import CounterfoilError, InvalidInput, NotFound, SameKeyOtherContent
 from domain.execution import CODE_VERSION
 from domain.identity import SubjectRef, checked_key, short_digest, subject_key
 from domain.process import Process
@@ -60,6 +60,7 @@ LINK = text("""
         SELECT FROM subject_link WHERE request_id = :request AND live))
     ON CONFLICT (request_id, system, account, object_type, object_id) DO NOTHING
 """)
+LINKED = text("SELECT EXISTS (SELECT FROM subject_link WHERE request_id = :request)")
 RELEASE = text("UPDATE subject_link SET live = false WHERE request_id = :request AND live")
 REVIVE = text("""
     UPDATE subject_link SET live = true WHERE request_id = :request
@@ -162,7 +163,8 @@ class Asked:
 def start_run(connection: Connection, asked: Asked) -> tuple[str, bool]:
     """Start a run by hand: (run id, made now). A rehearsal occupies nothing and may always be made.
 
-    Raises InvalidInput for another spelling of the trigger's object type: it would make two requests of one record.
+    Raises InvalidInput for another spelling of the trigger's object type (it would make two requests of one record), and
+    SameKeyOtherContent for a key under which another record was asked for.
     """
     trigger = asked.process.trigger
     if asked.subject.system == trigger.system and asked.subject.object_type != trigger.object_type:
@@ -170,6 +172,8 @@ def start_run(connection: Connection, asked: Asked) -> tuple[str, bool]:
     key = subject_key(asked.subject) if asked.key is None else checked_key(asked.key)
     known = requests_about(connection, asked.subject, asked.process.name)
     request_id = known[0] if known else request_for_key(connection, asked.process.name, key, asked.requester)
+    if not known and connection.execute(LINKED, {"request": request_id}).scalar_one():
+        raise SameKeyOtherContent("this business key belongs to a request about another record", business_key=key)
     link_subject(connection, request_id, asked.subject)
     kind = RunKind.REHEARSAL if asked.rehearsal else RunKind.ORIGINAL
     made = insert_run(connection, request_id, asked.process, kind, f"cor-{short_digest(request_id, asked.requester)}")

@@ -16,6 +16,7 @@ from business_store.actors import Actor
 from business_store.intake import Accepted
 from business_store.requests import AlreadyExists, Asked, insert_run, open_repair, request_for_key, start_run
 from domain.deliveries import Change, Delivery, Disposition
+from domain.errors import SameKeyOtherContent
 from domain.process import snapshot_of
 from domain.states import RunKind, RunState
 
@@ -288,3 +289,15 @@ def test_a_blank_business_key_is_refused_by_the_database_too(book: Book) -> None
     blank = text("INSERT INTO request (id, process, business_key, requester) VALUES ('r', 'p', '  ', 'counterfoil')")
     with pytest.raises(DBAPIError):
         book.store.write(lambda connection: connection.execute(blank))
+
+
+def test_a_key_of_another_records_request_is_refused_not_shared(book: Book) -> None:
+    def start(object_id: str) -> tuple[str, bool]:
+        asked = Asked(book.process, company(object_id), "counterfoil", key="2026-10")
+        return book.store.write(lambda connection: start_run(connection, asked))
+
+    first, made = start("501")
+    assert made
+    with pytest.raises(SameKeyOtherContent):
+        start("502")
+    assert start("501") == (first, False)
