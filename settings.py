@@ -14,6 +14,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 STACK_ENV_FILE = Path(".counterfoil/env")
 """Where a stack on this machine (`make up`) writes its addresses, so that a second shell finds it."""
+SECRETS_DIR = "COUNTERFOIL_SECRETS_DIR"
+"""Names a folder of files such as `counterfoil_stripe_secret_key`; a variable of that name wins over the file."""
 
 
 class SettingsError(Exception):
@@ -92,12 +94,22 @@ def _named(problem: Mapping[str, object]) -> str:
 
 def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings of this process. Raises SettingsError naming every bad variable."""
-    if environment is None:
-        _adopt_local_stack()
     try:
-        return Settings() if environment is None else Settings.model_validate(_fields(environment))
+        return _of_this_process() if environment is None else Settings.model_validate(_fields(environment))
     except ValidationError as refused:
         raise SettingsError("\n".join(_named(dict(problem)) for problem in refused.errors())) from None
+
+
+def _of_this_process() -> Settings:
+    _adopt_local_stack()
+    return Settings(_secrets_dir=_secrets())
+
+
+def _secrets() -> Path | None:
+    named = os.environ.get(SECRETS_DIR)
+    if named and not Path(named).is_dir():
+        raise SettingsError(f"{SECRETS_DIR}: {named} is no folder")
+    return Path(named) if named else None
 
 
 def _fields(environment: Mapping[str, str]) -> dict[str, str]:
@@ -106,8 +118,9 @@ def _fields(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _adopt_local_stack() -> None:
-    """Take the addresses of the stack that runs in this folder, unless the environment names a database itself."""
-    if "COUNTERFOIL_DATABASE_URL" in os.environ or not STACK_ENV_FILE.exists():
+    """Take the addresses of the stack that runs in this folder, unless the environment names a database of its own."""
+    told = {"COUNTERFOIL_DATABASE_URL", SECRETS_DIR} & os.environ.keys()
+    if told or not STACK_ENV_FILE.exists():
         return
     lines = [line for line in STACK_ENV_FILE.read_text().splitlines() if "=" in line and not line.startswith("#")]
     for line in lines:
