@@ -60,7 +60,11 @@ LINK = text("""
         SELECT FROM subject_link WHERE request_id = :request AND live))
     ON CONFLICT (request_id, system, account, object_type, object_id) DO NOTHING
 """)
-LINKED = text("SELECT EXISTS (SELECT FROM subject_link WHERE request_id = :request)")
+ABOUT_ANOTHER = text("""
+    SELECT count(*) > 0 AND NOT coalesce(bool_or(
+        (system, account, object_type, object_id) = (:system, :account, :object_type, :object_id)), false)
+    FROM subject_link WHERE request_id = :request
+""")
 RELEASE = text("UPDATE subject_link SET live = false WHERE request_id = :request AND live")
 REVIVE = text("""
     UPDATE subject_link SET live = true WHERE request_id = :request
@@ -163,7 +167,7 @@ class Asked:
 def start_run(connection: Connection, asked: Asked) -> tuple[str, bool]:
     """Start a run by hand: (run id, made now). A rehearsal occupies nothing and may always be made.
 
-    Raises InvalidInput for another spelling of the trigger's object type (it would make two requests of one record), and
+    Raises InvalidInput for another spelling of the trigger's object type (it would make two requests of a record), and
     SameKeyOtherContent for a key under which another record was asked for.
     """
     trigger = asked.process.trigger
@@ -172,7 +176,7 @@ def start_run(connection: Connection, asked: Asked) -> tuple[str, bool]:
     key = subject_key(asked.subject) if asked.key is None else checked_key(asked.key)
     known = requests_about(connection, asked.subject, asked.process.name)
     request_id = known[0] if known else request_for_key(connection, asked.process.name, key, asked.requester)
-    if not known and connection.execute(LINKED, {"request": request_id}).scalar_one():
+    if connection.execute(ABOUT_ANOTHER, {"request": request_id, **_named(asked.subject)}).scalar_one():
         raise SameKeyOtherContent("this business key belongs to a request about another record", business_key=key)
     link_subject(connection, request_id, asked.subject)
     kind = RunKind.REHEARSAL if asked.rehearsal else RunKind.ORIGINAL
