@@ -17,7 +17,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from composition import Parts
-from operating.endpoints import Answered, Endpoints, as_json, metrics
+from operating.endpoints import Answered, Endpoints, PortTaken, as_json, metrics
 from operating.engine_runtime import observe_engine
 from operating.logs import write_logs
 from operating.traces import flush_traces, trace_as
@@ -142,4 +142,6 @@ if __name__ == "__main__":
         start(load_settings())
     except SettingsError as missing:
         sys.exit(f"worker: {missing}")
+    except PortTaken as taken:
+        sys.exit(f"worker: COUNTERFOIL_WORKER_HEALTH_PORT: {taken}")
     time.sleep(EXIT_PAUSE)

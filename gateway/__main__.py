@@ -10,7 +10,7 @@ import uvicorn
 
 from composition import Parts
 from gateway.app import application
-from operating.endpoints import Endpoints, metrics
+from operating.endpoints import Endpoints, PortTaken, metrics
 from operating.engine_runtime import observe_engine
 from operating.logs import write_logs
 from operating.metrics import REGISTRY
@@ -34,6 +34,8 @@ def main() -> None:
     trace_as("counterfoil-gateway")
     try:
         _serve(settings, Parts(settings))
+    except PortTaken as taken:
+        sys.exit(f"gateway: COUNTERFOIL_GATEWAY_METRICS_PORT: {taken}")
     finally:
         flush_traces()
 

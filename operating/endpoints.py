@@ -39,11 +39,20 @@ def metrics() -> Answered:
     return Answered(200, media_type, body)
 
 
+class PortTaken(Exception):
+    """Another process listens on `port` of `host`, or the address is not ours."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(f"port {port} is taken, or {host} is no address of this machine")
+        self.host = host
+        self.port = port
+
+
 class Endpoints:
-    """Serves while the process lives; port 0 is off. Raises OSError when the port is taken."""
+    """Serves while the process lives; port 0 is off. Raises PortTaken."""
 
     def __init__(self, host: str, port: int, paths: Mapping[str, Endpoint]) -> None:
-        self._server = ThreadingHTTPServer((host, port), _handler(paths)) if port else None
+        self._server = _server(host, port, paths) if port else None
         if self._server is not None:
             self._server.daemon_threads = True
             threading.Thread(target=self._server.serve_forever, name="endpoints", daemon=True).start()
@@ -53,6 +62,13 @@ class Endpoints:
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
+
+
+def _server(host: str, port: int, paths: Mapping[str, Endpoint]) -> ThreadingHTTPServer:
+    try:
+        return ThreadingHTTPServer((host, port), _handler(paths))
+    except OSError as refused:
+        raise PortTaken(host, port) from refused
 
 
 def _handler(paths: Mapping[str, Endpoint]) -> type[BaseHTTPRequestHandler]:

@@ -5,6 +5,7 @@ Without OTEL_EXPORTER_OTLP_ENDPOINT nothing of OpenTelemetry is loaded, and a sp
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ def trace_as(service: str) -> None:
 def flush_traces() -> None:
     """Send what is waiting, and stop."""
     if _Tracing.provider is not None:
+        # A workflow that waits on ends its span when this process forgets it: nothing is lost by that.
+        logging.getLogger("opentelemetry.sdk").setLevel(logging.ERROR)
         _Tracing.provider.shutdown()
 
 

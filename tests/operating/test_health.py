@@ -1,0 +1,72 @@
+"""Health tells the store and the engine apart: what may be sent here, and what is wrong where."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+from eventually import eventually
+from sandboxes import ROOT
+from watching import Watched, store_away
+from world import AMENDER
+
+from stack.postgres import EmbeddedPostgres
+
+READY, LIVE = "/health/ready", "/health/live"
+WORKER = "WORKER_HEALTH_PORT"
+
+
+def test_all_is_well(watched: Watched) -> None:
+    gateway = watched.world.http.get(READY)
+    assert (gateway.status_code, gateway.json()) == (200, {"store": "ok", "engine": "ok"})
+    worker = eventually(lambda: (answer := watched.get(WORKER, READY)).is_success and answer, 20)
+    assert worker.json() == {"store": "ok", "engine": "ok", "polling": True}
+    assert watched.world.http.get(LIVE).json() == {"gateway": "ok"}
+    assert watched.get(WORKER, LIVE).json() == {"worker": "ok"}
+    assert watched.get(WORKER, "/").status_code == 404
+
+
+def test_without_a_store_both_are_alive_and_not_ready(watched: Watched, migrated: EmbeddedPostgres) -> None:
+    with store_away(migrated, watched.world.database):
+        gateway, worker = watched.world.http.get(READY), watched.get(WORKER, READY)
+        assert (gateway.status_code, gateway.json()) == (503, {"store": "unreachable", "engine": "ok"})
+        assert (worker.status_code, worker.json()["store"], worker.json()["engine"]) == (503, "unreachable", "ok")
+        assert watched.world.http.get(LIVE).is_success
+        assert watched.get(WORKER, LIVE).is_success
+    eventually(lambda: watched.world.http.get(READY).is_success)
+    eventually(lambda: watched.get(WORKER, READY).is_success)
+
+
+def test_without_an_engine_the_gateway_is_ready_and_the_worker_is_not(without_engine: Watched) -> None:
+    gateway = without_engine.world.http.get(READY)
+    assert (gateway.status_code, gateway.json()) == (200, {"store": "ok", "engine": "unreachable"})
+    worker = eventually(lambda: without_engine.get(WORKER, READY))
+    assert worker.status_code == 503
+    assert worker.json() == {"store": "ok", "engine": "unreachable", "polling": False}
+    assert without_engine.get(WORKER, LIVE).is_success
+
+
+def test_without_an_engine_the_backlogs_grow(without_engine: Watched) -> None:
+    """What is accepted and cannot go on is counted with its age, as is what the CRM does not show yet."""
+    world = without_engine.world
+    company = world.seed().company_id
+    run_id = world.submit(company)
+    world.set_company(company, AMENDER, iban="FR1420041010050500013M02606")
+    for name in ("unstarted", "unread", "unseen"):
+        eventually(lambda: without_engine.gateway(f"counterfoil_{name}") == 1, 20)  # noqa: B023 (used at once)
+        assert without_engine.gateway(f"counterfoil_{name}_oldest_seconds") > 0
+    assert world.show(run_id)["state"] == "queued"
+    assert without_engine.gateway("counterfoil_open_runs", state="queued") == 1
+
+
+def test_a_taken_port_is_said_and_the_worker_does_not_start(watched: Watched) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        environment = {**watched.world.environment, "COUNTERFOIL_WORKER_HEALTH_PORT": port}
+        environment["COUNTERFOIL_ENGINE_METRICS_PORT"] = "0"
+        ended = subprocess.run(
+            [sys.executable, "worker.py"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+        )
+    assert ended.returncode not in (0, -11, -6)
+    assert f"COUNTERFOIL_WORKER_HEALTH_PORT: port {port} is taken" in ended.stderr

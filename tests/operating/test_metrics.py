@@ -1,0 +1,173 @@
+"""Every metric moves when what it counts happens, read where Prometheus would read it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import httpx
+import pytest
+from eventually import eventually
+from inbound_samples import batch, hubspot_element
+from watching import Watched, store_away
+from world import AMENDER, PARTNER, SECRET
+
+from gateway.signatures import sign_hubspot_v3
+from stack.postgres import EmbeddedPostgres
+
+ACCOUNTS = {"method": "POST", "path_prefix": "/v1/accounts"}
+HUBSPOT = {"source": "hubspot"}
+
+
+def deliver(watched: Watched, *elements: Any) -> httpx.Response:  # noqa: ANN401 (any JSON)
+    body = batch(*elements)
+    signed = sign_hubspot_v3(SECRET, watched.setting("HUBSPOT_PUBLIC_URL"), int(time.time() * 1000), body)
+    return watched.world.http.post("/triggers/hubspot", content=body, headers=signed)
+
+
+def test_requests_are_counted_by_route_and_status_never_by_path(watched: Watched, approved: str) -> None:
+    labels = {"route": "/runs/{run_id}", "method": "GET", "status": "200"}
+    before = watched.gateway("counterfoil_gateway_requests_total", **labels)
+    watched.world.show(approved)
+    assert watched.gateway("counterfoil_gateway_requests_total", **labels) == before + 1
+    assert approved not in watched.get("GATEWAY_METRICS_PORT", "/metrics").text
+
+
+def test_unknown_paths_and_methods_share_one_label(watched: Watched) -> None:
+    watched.world.http.request("BREW", "/a-path-that-nobody-has")
+    labels = {"route": "unmatched", "method": "other", "status": "404"}
+    assert watched.gateway("counterfoil_gateway_requests_total", **labels) >= 1
+
+
+def test_elements_are_counted_by_what_became_of_them(watched: Watched) -> None:
+    name = "counterfoil_trigger_elements_total"
+    dispositions = ("irrelevant", "duplicate", "quarantined")
+    before = {each: watched.gateway(name, **HUBSPOT, disposition=each) for each in dispositions}
+    good = hubspot_element(eventId=time.time_ns(), propertyName="nobody_listens_to_this")
+    assert deliver(watched, good, {"objectId": "none"}).status_code == 202
+    assert deliver(watched, good).status_code == 202
+    assert {each: watched.gateway(name, **HUBSPOT, disposition=each) for each in dispositions} == {
+        each: count + 1 for each, count in before.items()
+    }
+
+
+def test_starts_are_counted(watched: Watched, approved: str) -> None:
+    assert watched.gateway("counterfoil_trigger_elements_total", **HUBSPOT, disposition="started") >= 1
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "verdict", "status"),
+    [
+        (b"[]", {"X-HubSpot-Signature-v3": "bm8=", "X-HubSpot-Request-Timestamp": "now"}, "bad_signature", 401),
+        (b"[" + b" " * 2_000_000 + b"]", {}, "body_too_large", 413),
+    ],
+)
+def test_refused_bodies_are_counted_by_reason(
+    watched: Watched, body: bytes, headers: dict[str, str], verdict: str, status: int
+) -> None:
+    headers = {name: text.replace("now", str(int(time.time() * 1000))) for name, text in headers.items()}
+    before = watched.gateway("counterfoil_trigger_receipts_total", **HUBSPOT, verdict=verdict)
+    assert watched.world.http.post("/triggers/hubspot", content=body, headers=headers).status_code == status
+    assert watched.gateway("counterfoil_trigger_receipts_total", **HUBSPOT, verdict=verdict) == before + 1
+
+
+def test_intake_latency_is_measured(watched: Watched) -> None:
+    route = {"route": "/triggers/hubspot"}
+    before = watched.gateway("counterfoil_gateway_request_seconds_count", **route)
+    deliver(watched, hubspot_element(eventId=time.time_ns(), propertyName="nobody_listens_to_this"))
+    assert watched.gateway("counterfoil_gateway_request_seconds_count", **route) == before + 1
+    assert watched.gateway("counterfoil_gateway_request_seconds_sum", **route) > 0
+
+
+def test_sends_are_counted_by_signal(watched: Watched, approved: str) -> None:
+    labels = {"system": "stripe", "operation": "create_account"}
+    assert watched.worker("counterfoil_sends_total", **labels, signal="accepted") >= 1
+    assert watched.worker("counterfoil_send_seconds_count", **labels) >= 1
+
+
+def test_the_engines_own_metrics_are_there(watched: Watched, approved: str) -> None:
+    text = watched.get("ENGINE_METRICS_PORT", "/metrics").text
+    assert "temporal_activity_schedule_to_start_latency" in text
+    assert "temporal_worker_task_slots_available" in text
+
+
+def test_a_refused_permit_is_counted_by_its_code(watched: Watched) -> None:
+    """The record changes unseen between approval and permit: the approved version may not be sent."""
+    world, name = watched.world, "counterfoil_permits_refused_total"
+    before = watched.worker(name)
+    company = world.seed().company_id
+    run_id = world.submit(company)
+    world.wait_state(run_id, "awaiting_review")
+    world.sandbox.settings(webhook_hold=True)
+    try:
+        world.set_company(company, AMENDER, iban="FR1420041010050500013M02606")
+        assert world.decide(run_id).is_success
+        eventually(lambda: watched.worker(name) > before, 30)
+    finally:
+        world.sandbox.settings(webhook_hold=False)
+    world.wait_version(run_id, 2)
+
+
+def test_open_runs_are_counted_by_state_and_age(watched: Watched) -> None:
+    world = watched.world
+    labels = {"process": "partner-onboarding", "state": "awaiting_review"}
+    before = watched.gateway("counterfoil_open_runs", **labels, age="1h")
+    world.wait_state(world.submit(world.seed().company_id), "awaiting_review")
+    assert watched.gateway("counterfoil_open_runs", **labels, age="1h") == before + 1
+    assert watched.gateway("counterfoil_oldest_open_run_seconds", **labels) > 0
+    assert watched.gateway("counterfoil_open_runs", **labels, age="older") == 0
+
+
+def test_loops_say_when_they_last_finished(watched: Watched) -> None:
+    def lags() -> bool:
+        return 0 < watched.gateway("counterfoil_loop_lag_seconds", loop="sweep") < 60
+
+    eventually(lags, 20)
+    eventually(lambda: watched.gateway("counterfoil_loop_lag_seconds", loop="projection") > 0, 20)
+
+
+def test_a_quiet_store_has_no_backlog(watched: Watched, approved: str) -> None:
+    names = [f"counterfoil_{name}" for name in ("unstarted", "unseen", "unread", "unprojected")]
+    assert watched.gateway("counterfoil_store_up") == 1
+    eventually(lambda: [watched.gateway(name) for name in names] == [0, 0, 0, 0], 20)
+
+
+def test_a_doubt_shows_with_its_window_until_it_is_settled(watched: Watched) -> None:
+    world, labels = watched.world, {"system": "stripe", "operation": "create_account"}
+    run_id = world.submit(world.seed().company_id)
+    world.wait_state(run_id, "awaiting_review")
+    world.sandbox.fault("drop_before", times=100, match=ACCOUNTS)
+    try:
+        assert world.decide(run_id).is_success
+        world.wait_state(run_id, "outcome_unknown")
+        eventually(lambda: watched.gateway("counterfoil_operations_unknown", **labels) == 1, 20)
+        assert 0 < watched.gateway("counterfoil_resend_window_seconds", **labels) < 86_400
+        assert watched.worker("counterfoil_sends_total", **labels, signal="unknown") >= 1
+    finally:
+        world.sandbox.clear_faults()
+    world.wait_state(run_id, "succeeded")
+    assert watched.gateway("counterfoil_operations_unknown", **labels) == 0
+
+
+def test_an_answer_that_could_not_be_saved_at_once_is_counted_and_kept(
+    watched: Watched, migrated: EmbeddedPostgres
+) -> None:
+    world = watched.world
+    run_id = world.submit(world.seed().company_id)
+    world.wait_state(run_id, "awaiting_review")
+    before = watched.worker("counterfoil_saves_retried_total")
+    world.sandbox.fault("slow_after", match=ACCOUNTS, seconds=1.0)
+    assert world.decide(run_id).is_success
+    under_way = "SELECT FROM operation WHERE run_id = %s AND in_flight_until IS NOT NULL"
+    eventually(lambda: world.rows(under_way, run_id))
+    with store_away(migrated, world.database):
+        eventually(lambda: watched.worker("counterfoil_saves_retried_total") > before)
+        assert watched.gateway("counterfoil_store_up") == 0
+    world.wait_state(run_id, "succeeded")
+    assert len(world.accounts(run_id)) == 1
+
+
+def test_no_metric_names_a_partner(watched: Watched, approved: str) -> None:
+    for port in ("GATEWAY_METRICS_PORT", "WORKER_HEALTH_PORT", "ENGINE_METRICS_PORT"):
+        text = watched.get(port, "/metrics").text
+        assert not [value for value in PARTNER.values() if value in text and value != "DE"]
