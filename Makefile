@@ -28,10 +28,14 @@ check: $(STAMP) ## format, lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-lock: ## requirements.lock from pyproject.toml (needs uv)
+# The image's own lock holds a part of the other, version by version.
+COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+  --python-version 3.11 pyproject.toml
+
+lock: ## requirements.lock and requirements.runtime.lock from pyproject.toml (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv (https://docs.astral.sh/uv/)" >&2; exit 1; }
-	uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 \
-	  --no-header --extra stack --extra dev pyproject.toml -o requirements.lock
+	$(COMPILE) --extra stack --extra dev -o requirements.lock
+	$(COMPILE) --no-annotate --constraint requirements.lock -o requirements.runtime.lock
 
 clean: ## away with everything that can be made again; data in .counterfoil/ stays
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
