@@ -14,6 +14,7 @@ from business_store.sweeping import restart_if_lost
 from domain.canonical import sha256
 from domain.errors import InvalidInput, NotAuthorised, ResolutionRefused
 from domain.identity import short_digest
+from domain.operations import exists
 from domain.records import Facts, Operation
 from domain.resolutions import Action, permitted_actions
 from domain.states import ActorKind, RunState
@@ -101,6 +102,7 @@ class _Resolving:
 
     def record(self) -> Resolved:
         self._refuse_in_flight()
+        self._refuse_against_evidence()
         if self.asked.action is Action.WRITE_OFF and not self._second_pair_of_eyes():
             return Resolved(
                 self._insert("propose_write_off"), self.asked.run_id, "write_off", self.facts.run.state, True
@@ -116,6 +118,16 @@ class _Resolving:
                 f"the send may still be in flight until {until.isoformat()}",
                 next_actions=["wait"],
                 until=until.isoformat(),
+            )
+
+    def _refuse_against_evidence(self) -> None:
+        """Nobody's word takes back what was seen outside."""
+        operation = self.operation
+        if self.asked.action is Action.NOT_EXECUTED and operation is not None and exists(operation.evidence):
+            raise ResolutionRefused(
+                f"operation {operation.key} was seen outside: it was executed",
+                next_actions=[Action.CONFIRM, Action.WRITE_OFF],
+                operation=operation.key,
             )
 
     def _second_pair_of_eyes(self) -> bool:

@@ -18,7 +18,7 @@ from business_store.decisions import revoke_decision
 from business_store.reviews import ReviewTerms
 from business_store.sweeping import raise_epoch
 from domain.contracts import Keyed, LookupStrong, Stored
-from domain.errors import DecisionRefused, Superseded
+from domain.errors import DecisionRefused, ResolutionRefused, Superseded
 from domain.execution import Then
 from domain.operations import Answered, Granted, Line
 from domain.records import Standing
@@ -288,6 +288,18 @@ def test_an_answer_saved_twice_is_one(book: Book, run_id: str) -> None:
     for _ in range(2):
         book.save(book.call(run_id, STEPS[0]), answered)
     assert book.count("answer") == 1
+
+
+def test_no_word_of_an_operator_takes_back_what_was_seen(book: Book, run_id: str, operator: Actor) -> None:
+    granted = book.permit(run_id)
+    book.answer(run_id, granted, Answer(Signal.MISMATCH, "key_taken"))
+    book.answer(run_id, granted, ACCEPTED)
+    with pytest.raises(ResolutionRefused) as refused:
+        book.resolve(run_id, operator, Action.NOT_EXECUTED)
+    assert refused.value.next_actions == (Action.CONFIRM, Action.WRITE_OFF)
+    assert book.count("resolution") == 0
+    book.resolve(run_id, operator, Action.CONFIRM, "ext-1")
+    assert book.audit() == []
 
 
 def test_evidence_that_a_former_generation_exists_bars_the_next(book: Book, run_id: str, operator: Actor) -> None:
