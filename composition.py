@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from temporalio.client import Client
 
@@ -114,7 +114,7 @@ class Parts:
                 timing=Timing(_seconds(s.send_before), _seconds(s.send_timeout), _seconds(s.fresh_for)),
                 waits=Waits(_seconds(s.recheck), _seconds(s.send_timeout)),
                 run_link=self.run_link,
-                store_away=(DBAPIError, PoolTimeout),
+                store_away=(InterfaceError, InternalError, OperationalError, PoolTimeout),
             )
         )
 
