@@ -16,10 +16,13 @@ COMPANY = {
     "phone": "+49 30 5550100",
     "description": "Wholesale partner",
 }
-CONTACT = {"email": "petra.kraft@nordwind.example", "firstname": "Petra", "lastname": "Kraft"}
+CONTACT = {"firstname": "Petra", "lastname": "Kraft"}
 OWNER: dict[str, object] = {"email": "olaf.owner@crm.example", "firstName": "Olaf", "lastName": "Owner"}
 
 
 def seed(sandbox: SandboxControl) -> Seeded:
     """A company with its owner and primary contact, as the manager made it; not submitted yet."""
-    return sandbox.seed(COMPANY, contact=CONTACT, owner=OWNER, actor=f"userId:{MANAGER}")
+    # HubSpot allows one contact for an address
+    number = len(sandbox.records("hubspot", "companies")) + 1
+    contact = {**CONTACT, "email": f"petra.kraft.{number}@nordwind.example"}
+    return sandbox.seed(COMPANY, contact=contact, owner=OWNER, actor=f"userId:{MANAGER}")
