@@ -42,6 +42,8 @@ def trace_as(service: str) -> None:
     provider = create_tracer_provider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     set_tracer_provider(provider)
+    # A waiting workflow that this process forgets leaves its span's context in another one than it entered: harmless.
+    logging.getLogger("opentelemetry.context").setLevel(logging.CRITICAL)
     _Tracing.provider, _Tracing.tracer = provider, provider.get_tracer("counterfoil")
 
 
