@@ -150,6 +150,7 @@ EFFECTS = (
         SELECT DISTINCT o.key, format('%s although it was seen outside', o.outcome)
         FROM ({_SIGHTINGS}) seen JOIN operation o ON o.key = seen.operation_key JOIN run ON run.id = o.run_id
         WHERE o.outcome IN ('rejected', 'not_sent') AND run.state NOT IN ('needs_operator', 'canceling')
+        AND seen.recorded_at < now() - cast(:older_than AS interval)
         """,
     ),
     Check(

@@ -139,6 +139,14 @@ PLANTS = [
         "{account}",
         "UPDATE operation SET outcome = 'written_off', settled_by = 'operator:x' WHERE " + ACCOUNT,
     ),
+    Plant(
+        "I11",
+        "operation",
+        "{account}",
+        _copied("answer", id="'forged'", signal="'rejected'", code="'no'")
+        + "UPDATE operation SET outcome = 'rejected', settled_by = 'answer:no'",
+        NOW,
+    ),
     Plant("I12", "run", "{run}", "DELETE FROM reading"),
     Plant("I12", "run", "{run}", "UPDATE reading SET agrees = false WHERE system = 'stripe'"),
     Plant("I13", "attempt", SEND, "UPDATE run SET cancel_requested_at = created_at"),
