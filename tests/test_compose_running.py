@@ -233,6 +233,10 @@ class Running:
         ports = {"gateway": self.ground.hand.port("gateway", "8080"), "sandbox": self.ground.hand.places["8600"]}
         return f"http://127.0.0.1:{ports[service]}"
 
+    def metrics(self, service: str, port: str) -> str:
+        url = f"http://127.0.0.1:{self.ground.hand.port(service, port)}/metrics"
+        return httpx.get(url, trust_env=False).raise_for_status().text
+
     def healthy(self, service: str) -> bool:
         return self.ground.hand.check(service).returncode == 0
 
@@ -273,6 +277,10 @@ def test_a_trigger_becomes_a_run_that_waits_for_review(running: Running) -> None
     with SandboxControl(running.url("sandbox")) as crm:
         running.submit(crm)
     eventually(lambda: running.states() == ["awaiting_review"], within=40)
+    assert "counterfoil_" in running.metrics("gateway", "9464")
+    assert "counterfoil_" in running.metrics("worker", "9465")
+    assert "temporal_" in running.metrics("worker", "9466")
+    assert succeeded(running.ground.hand.inside("gateway", "counterfoil", "audit"))
     assert {service: running.stopped(service) for service in ("worker", "gateway", "sandbox")} == {
         "worker": 0,
         "gateway": 0,

@@ -100,14 +100,19 @@ class ByHand:
 
     def job(self, service: str) -> subprocess.CompletedProcess[str]:
         """A service that runs to its end."""
-        return self._run(self.argv(service), self.environment(service))
+        return self.inside(service, *self.argv(service))
 
     def check(self, service: str) -> subprocess.CompletedProcess[str]:
         """Its healthcheck."""
         kind, *words = self.services[service]["healthcheck"]["test"]
         assert kind == "CMD"
         argv = [self.ports.get((service, word)) or self._placed(word) for word in words]
-        return self._run(argv, self.environment(service))
+        return self.inside(service, *argv)
+
+    def inside(self, service: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        """What `docker compose exec` would run there."""
+        environment = self.environment(service)
+        return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90, check=False)
 
     @contextmanager
     def running(self, service: str, number: int = 1) -> Iterator[subprocess.Popen[bytes]]:
@@ -122,11 +127,6 @@ class ByHand:
                 if process.poll() is None:
                     process.kill()
                 process.wait()
-
-    def _run(self, argv: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            argv, cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=90, check=False
-        )
 
 
 def _ours(name: str) -> bool:
