@@ -29,6 +29,7 @@ from domain.process import Effect, EffectContext, Process
 from domain.records import Facts, Operation, Standing
 from domain.recovery import settle
 from domain.signals import Answer, Signal
+from domain.states import RunState
 from operating.metrics import PERMITS_REFUSED, SAVES_RETRIED
 
 T = TypeVar("T")
@@ -54,14 +55,19 @@ class Effects:
         return making.send(facts)
 
     def _recover(self, making: _Making, facts: Facts, line: Operation) -> Kept:
-        """An earlier send is not settled: do what the settle function permits at this instant."""
+        """An earlier send is not settled: do what the settle function permits at this instant.
+
+        A send whose worker died left no answer and no event: the doubt is recorded before anything is done about it.
+        """
+        if line.outcome == "unknown" and facts.run.state is not RunState.OUTCOME_UNKNOWN:
+            return making.settle(line)
         match settle(making.contracts, line.evidence, facts.now):
             case ProbeAt(at, reference) if at <= facts.now:
                 return making.probe(facts, line, reference)
             case Resend(not_before) if not_before <= facts.now:
                 return making.send(facts)
             case _:
-                return self.tools.ledger.settle(making.call, making.process, Line(line.key, making.contracts))
+                return making.settle(line)
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,10 @@ class _Making:
         looked = Looked(uuid.uuid4().hex, line.key, facts.now, finding)
         kept = Line(line.key, self.contracts)
         return self._saved(lambda: self.tools.ledger.save_probe(self.call, self.process, looked, kept))
+
+    def settle(self, line: Operation) -> Kept:
+        """Settle on what is recorded already."""
+        return self.tools.ledger.settle(self.call, self.process, Line(line.key, self.contracts))
 
     def _saved(self, save: Callable[[], T]) -> T:
         """Keep trying to save what was learnt: the call is never repeated because the store was away."""
