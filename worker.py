@@ -28,6 +28,8 @@ from workflows.partner_onboarding import PartnerOnboarding
 log = logging.getLogger("worker")
 SAID = {True: "ok", False: "unreachable"}
 ANSWERED_WITHIN = 10.0
+STICKY = timedelta(seconds=10)
+"""The engine offers a run's next step this long to the worker that knows it, which may have died, before any other."""
 EXIT_PAUSE = 0.3
 """The interpreter may crash when it ends right after a worker did; the SDK's threads need this moment."""
 
@@ -111,6 +113,7 @@ def _worker(client: Client, parts: Parts) -> Worker:
         activity_executor=ThreadPoolExecutor(threads, "activity"),
         max_concurrent_activities=threads,
         graceful_shutdown_timeout=timedelta(seconds=settings.send_before + 2 * settings.send_timeout),
+        sticky_queue_schedule_to_start_timeout=min(STICKY, timedelta(seconds=settings.step_margin)),
     )
 
 
