@@ -41,7 +41,7 @@ def requests_about(connection: Connection, subject: SubjectRef, process: str | N
 
 INSERT_REQUEST = text("""
     INSERT INTO request (id, process, business_key, requester) VALUES (:id, :process, :key, :requester)
-    ON CONFLICT (process, business_key) DO NOTHING
+    ON CONFLICT DO NOTHING
 """)
 
 
