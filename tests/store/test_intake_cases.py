@@ -276,11 +276,11 @@ def _wait_until_blocked(book: Book) -> None:
     eventually(lambda: book.rows(waiting)[0][0] > 0)
 
 
-def test_c96_eight_at_once_get_one_id(book: Book) -> None:
+def test_c96_twelve_at_once_get_one_id(book: Book) -> None:
     def key(connection: Connection) -> str:
         return request_for_key(connection, "partner-onboarding", "key", "counterfoil")
 
-    got = together([lambda: book.store.write(key)] * 8)
+    got = together([lambda: book.store.write(key)] * 12)
     assert len(set(map(str, got))) == 1
     assert book.count("request") == 1
 
