@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -9,10 +10,12 @@ import httpx
 import pytest
 from eventually import eventually
 from inbound_samples import batch, hubspot_element
+from sandboxes import ROOT
 from watching import Watched, store_away
 from world import AMENDER, PARTNER, SECRET
 
 from gateway.signatures import sign_hubspot_v3
+from operating.store_gauges import BACKLOGS
 from stack.postgres import EmbeddedPostgres
 
 ACCOUNTS = {"method": "POST", "path_prefix": "/v1/accounts"}
@@ -132,6 +135,21 @@ def test_a_quiet_store_has_no_backlog(watched: Watched, approved: str) -> None:
     eventually(lambda: [watched.gateway(name) for name in names] == [0, 0, 0, 0], 20)
 
 
+def test_a_crm_that_cannot_be_written_shows_as_projection_lag(watched: Watched) -> None:
+    world = watched.world
+    run_id = world.submit(world.seed().company_id)
+    world.wait_state(run_id, "awaiting_review")
+    failed = watched.worker("counterfoil_reads_failed_total", system="hubspot")
+    world.sandbox.fault("refuse", times=1000, match={"method": "PATCH", "path_prefix": "/crm"})
+    try:
+        assert world.decide(run_id, "rejected").is_success
+        eventually(lambda: watched.worker("counterfoil_reads_failed_total", system="hubspot") > failed, 20)
+    finally:
+        world.sandbox.clear_faults()
+    assert watched.gateway("counterfoil_unprojected") == 1
+    assert watched.gateway("counterfoil_unprojected_oldest_seconds") > 0
+
+
 def test_a_doubt_shows_with_its_window_until_it_is_settled(watched: Watched) -> None:
     world, labels = watched.world, {"system": "stripe", "operation": "create_account"}
     run_id = world.submit(world.seed().company_id)
@@ -165,6 +183,14 @@ def test_an_answer_that_could_not_be_saved_at_once_is_counted_and_kept(
         assert watched.gateway("counterfoil_store_up") == 0
     world.wait_state(run_id, "succeeded")
     assert len(world.accounts(run_id)) == 1
+
+
+def test_the_documented_metrics_are_those_that_exist(watched: Watched, approved: str) -> None:
+    scraped = [watched.get(port, "/metrics").text for port in ("GATEWAY_METRICS_PORT", "WORKER_HEALTH_PORT")]
+    existing = {name for text in scraped for name in re.findall(r"# TYPE (counterfoil_\w+)", text)}
+    documented = set(re.findall(r"`(counterfoil_\w+)", (ROOT / "docs" / "operating.md").read_text()))
+    aged = {f"counterfoil_{name}_oldest_seconds" for name in BACKLOGS}
+    assert {name for name in existing if not name.endswith("_created")} == documented | aged
 
 
 def test_no_metric_names_a_partner(watched: Watched, approved: str) -> None:
