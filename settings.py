@@ -12,8 +12,8 @@ from typing import Literal
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-STACK_ENV_FILE = Path(".counterfoil/env")
-"""Where a stack on this machine (`make up`) writes its addresses, so that a second shell finds it."""
+STACK_DATA = "COUNTERFOIL_DATA", ".counterfoil"
+"""Variable and default of the folder in which `make up` writes `env`, so that a second shell finds the stack."""
 SECRETS_DIR = "COUNTERFOIL_SECRETS_DIR"
 """Names a folder of files such as `counterfoil_stripe_secret_key`; a variable of that name wins over the file."""
 
@@ -120,9 +120,10 @@ def _fields(environment: Mapping[str, str]) -> dict[str, str]:
 def _adopt_local_stack() -> None:
     """Take the addresses of the stack that runs in this folder, unless the environment names a database of its own."""
     told = {"COUNTERFOIL_DATABASE_URL", SECRETS_DIR} & os.environ.keys()
-    if told or not STACK_ENV_FILE.exists():
+    written = Path(os.environ.get(*STACK_DATA), "env")
+    if told or not written.exists():
         return
-    lines = [line for line in STACK_ENV_FILE.read_text().splitlines() if "=" in line and not line.startswith("#")]
+    lines = [line for line in written.read_text().splitlines() if "=" in line and not line.startswith("#")]
     for line in lines:
         name, _, text = line.partition("=")
         os.environ.setdefault(name.strip(), text.strip().strip("'\""))

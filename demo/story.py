@@ -10,7 +10,7 @@ from typing import Any
 from demo import engine, places
 from demo.doors import Doors
 from demo.partner import AMENDED_IBAN, AMENDER, MANAGER, seed
-from demo.telling import Broken, Narrator, eventually, hold
+from demo.telling import Broken, Narrator, eventually, hold, moment
 from stack.supervisor import Stack
 
 SUPERVISOR = "sabine"
@@ -82,7 +82,7 @@ class Story:
         hold(shown["versions"][-1]["problems"] == [], "the inputs have no problems")
         self.tell.chapter(f"The run waits: {shown['shown_as']}")
         self._say_version(shown)
-        self.tell.say(f"asked is the role {shown['next_owner']}, until {shown['deadline']}")
+        self.tell.say(f"asked is the role {shown['next_owner']}, until {moment(shown['deadline'])}")
         return shown
 
     def _raw_signals_change_nothing(self) -> None:
@@ -139,10 +139,10 @@ class Story:
         self.doors.sandbox.fault("drop_after_commit", times=1000, match=creating)
         said = self._approve(second)
         hold(said.code == 0, f"the current version can be approved: {said.document}")
-        self.tell.say(f"decision {said.document['id']}, valid until {said.document['valid_until']}")
+        self.tell.say(f"decision {said.document['id']}, valid until {moment(said.document['valid_until'])}")
         shown = self._until("outcome_unknown")
         self.tell.say(f"{shown['shown_as']}: Stripe got the request; the connection closed without an answer")
-        self.tell.say(f"the same bytes under the same key are permitted until {shown['resend_window_ends']}")
+        self.tell.say(f"the same bytes under the same key are permitted until {moment(shown['resend_window_ends'])}")
 
     def _worker_killed(self) -> str:
         self.tell.chapter("The worker is killed with SIGKILL while the outcome is unknown")
@@ -187,12 +187,11 @@ class Story:
 
     def mirrored(self) -> None:
         """Until the CRM shows the end and the execution is closed. Raises Broken."""
-        shown = {"counterfoil_state": "succeeded"}
 
         def closed() -> bool:
             return asyncio.run(engine.execution(self.temporal, self.workflow)).status == "COMPLETED"
 
-        eventually(lambda: places.crm(self.doors.crm, self.company)["state"] == shown["counterfoil_state"], "CRM")
+        eventually(lambda: places.crm(self.doors.crm, self.company)["state"] == "succeeded", "the CRM shows the end")
         eventually(closed, "the engine's execution is completed")
 
     def compared(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeVar
 
 POLL_SECONDS = 0.05
@@ -34,6 +35,11 @@ class Narrator:
 
     def _print(self, text: str) -> None:
         print(text, flush=True)
+
+
+def moment(iso: str) -> str:
+    """A time as people read it."""
+    return f"{datetime.fromisoformat(iso).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def hold(condition: object, claim: str) -> None:

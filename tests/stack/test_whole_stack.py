@@ -93,6 +93,12 @@ def test_an_onboarding_by_command_line(stack: Stack, doors: Doors, shell: Shell)
     assert shell("doctor")["ok"] is True
 
 
+def test_a_shell_elsewhere_finds_it_by_its_data_folder(stack: Stack, shell: Shell, tmp_path: Path) -> None:
+    command = shell.command.but(COUNTERFOIL_DATA=str(stack.paths.root))
+    assert command.process("runs", cwd=tmp_path).code == 0
+    assert shell.command.process("runs", cwd=tmp_path).code == 2
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ["gateway", "worker", "postgres", "temporal", "sandbox"])
 def test_a_killed_part_comes_back_on_the_same_data(name: str, stack: Stack, doors: Doors, shell: Shell) -> None:
