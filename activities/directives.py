@@ -51,6 +51,6 @@ def _shown(facts: Facts, standing: Standing) -> Shown:
         deadline=run.deadline,
         version=target.version.number if target else 0,
         fingerprint=target.version.fingerprint if target else "",
-        in_doubt=tuple(operation.key for operation in facts.unsettled()),
+        in_doubt=tuple(operation.key for operation in facts.in_doubt()),
         next_look=standing.until if standing.then is Then.WAIT else None,
     )

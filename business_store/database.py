@@ -40,9 +40,9 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection for one or more reads, nothing is kept."""
+        """A connection for reads that all see one instant, nothing is kept."""
         with self.engine.connect() as connection:
-            yield connection
+            yield connection.execution_options(isolation_level="REPEATABLE READ")
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in one transaction and commit.

@@ -14,7 +14,6 @@ from business_store.sweeping import restart_if_lost
 from domain.canonical import sha256
 from domain.errors import InvalidInput, NotAuthorised, ResolutionRefused
 from domain.identity import short_digest
-from domain.operations import exists
 from domain.records import Facts, Operation
 from domain.resolutions import Action, permitted_actions
 from domain.states import ActorKind, RunState
@@ -61,7 +60,7 @@ def resolve(connection: Connection, actor: Actor, asked: ResolutionAsked) -> Res
         raise NotAuthorised("resolving needs the role operator", role="operator")
     _require_text(asked)
     facts = load_facts(connection, lock_run(connection, asked.run_id))
-    in_doubt = {operation.key: operation for operation in facts.unsettled()}
+    in_doubt = {operation.key: operation for operation in facts.in_doubt()}
     permitted = permitted_actions(facts.run.state, tuple(in_doubt))
     if asked.action not in permitted:
         raise ResolutionRefused(
@@ -123,7 +122,7 @@ class _Resolving:
     def _refuse_against_evidence(self) -> None:
         """Nobody's word takes back what was seen outside."""
         operation = self.operation
-        if self.asked.action is Action.NOT_EXECUTED and operation is not None and exists(operation.evidence):
+        if self.asked.action is Action.NOT_EXECUTED and operation is not None and operation.evidence.effect_seen:
             raise ResolutionRefused(
                 f"operation {operation.key} was seen outside: it was executed",
                 next_actions=[Action.CONFIRM, Action.WRITE_OFF],
@@ -177,4 +176,4 @@ class _Resolving:
         return run.state
 
     def _others_in_doubt(self) -> bool:
-        return any(self.operation is None or op.key != self.operation.key for op in self.facts.unsettled())
+        return any(self.operation is None or op.key != self.operation.key for op in self.facts.in_doubt())

@@ -13,7 +13,7 @@ from business_store.operations import land, set_outcome
 from business_store.runs import Move, move_through_running
 from domain.contracts import Accept, AskOperator, AwaitCallback, Contract, ProbeAt, Reject, Resend
 from domain.execution import Then
-from domain.operations import evidence_of, exists
+from domain.operations import evidence_of
 from domain.records import Facts, Operation, Standing
 from domain.recovery import proved_unexecuted, settle, window_end
 from domain.states import RunState
@@ -68,7 +68,7 @@ class _Settling:
 
     def _already_definite(self) -> Standing:
         """Late evidence against what was settled is for a person; otherwise the outcome stands."""
-        if self.operation.outcome != "accepted" and exists(self.operation.evidence):
+        if self.operation.outcome != "accepted" and self.operation.evidence.effect_seen:
             return self._operator("contradicting_evidence")
         return Standing(self.facts.run, Then.GO_ON)
 

@@ -74,7 +74,7 @@ def _shown(facts: Facts) -> Shown:
         deadline=run.deadline,
         version=target.version.number if target else 0,
         fingerprint=target.version.fingerprint if target else "",
-        in_doubt=tuple(operation.key for operation in facts.unsettled()),
+        in_doubt=tuple(operation.key for operation in facts.in_doubt()),
     )
 
 

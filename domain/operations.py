@@ -12,7 +12,7 @@ from domain.execution import Execution
 from domain.identity import OperationIdentity, operation_key
 from domain.permits import FreshReading, Permitted, Timing
 from domain.records import Facts, Operation
-from domain.signals import Answer, Evidence, Finding, Found, Signal
+from domain.signals import Answer, Finding
 
 BY_OPERATOR = "operator"
 
@@ -86,18 +86,12 @@ def over_for_good(operation: Operation) -> bool:
 
 def proved_absent(operation: Operation) -> bool:
     """Proved not to have happened: refused, never left, or declared so by an operator."""
-    return operation.outcome in ("rejected", "not_sent") and not exists(operation.evidence)
+    return operation.outcome in ("rejected", "not_sent") and not operation.evidence.effect_seen
 
 
 def key_for(facts: Facts, step: str, generation: int, item: str = "") -> str:
     """The key of a create effect: request, step, item and generation, whichever run asks."""
     return operation_key(OperationIdentity(facts.run.request_id, step, item, generation))
-
-
-def exists(evidence: Evidence) -> bool:
-    """Whether anything recorded says that the effect was made."""
-    answered = any(r.answer.signal is Signal.ACCEPTED for a in evidence.attempts for r in a.answers)
-    return answered or any(p.finding.found is Found.ONE for p in evidence.probes)
 
 
 @dataclass(frozen=True, slots=True)

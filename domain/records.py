@@ -121,6 +121,12 @@ class Facts:
         found = [op for op in self.operations if op.step == step and op.item == item]
         return max(found, key=lambda op: op.generation, default=None)
 
+    def in_doubt(self) -> tuple[Operation, ...]:
+        """Operations that a person must settle first: unknown ones, and those seen after they were ruled out."""
+        ruled_out = ("rejected", "not_sent")
+        contradicted = (op for op in self.operations if op.outcome in ruled_out and op.evidence.effect_seen)
+        return (*self.unsettled(), *contradicted)
+
     def unsettled(self) -> tuple[Operation, ...]:
         """Operations that may have happened and nobody knows."""
         return tuple(op for op in self.operations if op.outcome == "unknown")

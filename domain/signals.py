@@ -114,3 +114,10 @@ class Evidence:
     attempts: tuple[Attempt, ...] = ()
     probes: tuple[Probe, ...] = ()
     callbacks: tuple[Callback, ...] = ()
+
+    @property
+    def effect_seen(self) -> bool:
+        """Whether anything recorded says that the effect was made."""
+        answered = any(r.answer.signal is Signal.ACCEPTED for a in self.attempts for r in a.answers)
+        found = any(probe.finding.found is Found.ONE for probe in self.probes)
+        return answered or found or any(callback.ours for callback in self.callbacks)

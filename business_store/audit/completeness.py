@@ -56,7 +56,7 @@ COMPLETENESS = (
         f"""
         SELECT run.id, format('%s, and nobody has looked at its execution since %s', run.state, run.engine_checked_at)
         FROM run WHERE {OPEN} AND {_EXECUTED} AND run.engine_health IN ('ok', 'stuck')
-        AND run.engine_checked_at < {_OLD}
+        AND run.engine_checked_at < least({_OLD}, now() - interval '2 hours')
         """,
     ),
     Check(

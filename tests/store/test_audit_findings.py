@@ -154,8 +154,8 @@ PLANTS = [
     Plant("I14", "request", "{request}", "DELETE FROM run"),
     Plant("I14", "run", "{run}", "UPDATE run SET state = 'queued', engine_health = 'not_started'", NOW),
     Plant("I14", "run", "{run}", "UPDATE run SET state = 'running', engine_health = 'lost'", NOW),
-    Plant("I14", "run", "{run}", "UPDATE run SET state = 'running'", NOW),
-    Plant("I14", "run", "{run}", "UPDATE run SET state = 'waiting', nudge = 9, nudged_at = now()", NOW),
+    Plant("I14", "run", "{run}", "UPDATE run SET state = 'running', engine_checked_at = now() - interval '3 hours'"),
+    Plant("I14", "run", "{run}", "UPDATE run SET state = 'waiting', nudge = 9, nudged_at = created_at", NOW),
     Plant("I14", "decision", "{decision}", "UPDATE run SET state = 'awaiting_review', state_since = created_at", NOW),
     Plant("I16", "event", "{run}/3", "UPDATE event SET reason = 'Not a code!' WHERE seq = 3"),
 ]

@@ -316,7 +316,6 @@ def test_evidence_that_a_former_generation_exists_bars_the_next(book: Book, run_
     assert book.count("attempt") == 1
 
 
-@pytest.mark.xfail(strict=True, reason="an operator may only retry, which comes back here, or fail")
 def test_an_effect_seen_after_it_was_declared_absent_can_be_confirmed(book: Book, run_id: str, operator: Actor) -> None:
     granted = book.permit(run_id)
     book.answer(run_id, granted, Answer(Signal.MISMATCH, "key_taken"))

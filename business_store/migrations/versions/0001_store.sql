@@ -422,13 +422,15 @@ CREATE TABLE operation (
 CREATE INDEX operation_of_run ON operation (run_id);
 CREATE INDEX operation_unknown ON operation (created_at) WHERE outcome = 'unknown';
 
--- Only the outcome of an operation changes, and never back from a definite one.
+-- Only the outcome of an operation changes, and never back from a definite one, but for an operator's word on evidence
+-- that came in against a refusal.
 CREATE FUNCTION guard_operation() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (to_jsonb(OLD) - ARRAY['outcome', 'settled_by', 'reference', 'in_flight_attempt', 'in_flight_until'])
        IS DISTINCT FROM
        (to_jsonb(NEW) - ARRAY['outcome', 'settled_by', 'reference', 'in_flight_attempt', 'in_flight_until'])
-       OR (OLD.outcome IN ('accepted', 'rejected', 'written_off') AND NEW.outcome <> OLD.outcome)
+       OR (OLD.outcome IN ('accepted', 'rejected', 'written_off') AND NEW.outcome <> OLD.outcome
+           AND NOT (OLD.outcome = 'rejected' AND NEW.settled_by LIKE 'operator:%'))
        OR (OLD.outcome = 'unknown' AND NEW.outcome <> 'unknown' AND NEW.settled_by = '')
     THEN
         RAISE EXCEPTION 'operation %: content is fixed and a definite outcome stays', OLD.key
