@@ -10,11 +10,13 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
 from eventually import eventually
+from sandboxes import SandboxProcess
 from world import World
 
 ACCOUNTS = {"method": "POST", "path_prefix": "/v1/accounts"}
@@ -206,6 +208,57 @@ def _silent_attempts(world: World, run_id: str) -> list[int]:
         run_id,
     )
     return [row["number"] for row in silent]
+
+
+def test_the_outside_world_freezes_and_thaws(shared: World, sandbox_service: SandboxProcess) -> None:
+    """Whatever was sent meanwhile is executed on thawing, long after everybody gave it up."""
+    subjects = [_submitted(shared) for _ in range(4)]
+    for subject in subjects:
+        shared.wait_state(subject.run_id, "awaiting_review")
+    for subject in subjects[:2]:
+        shared.fault("slow_before", match={**ACCOUNTS, "key": subject.mark}, seconds=SLOW)
+        shared.approve(subject.run_id)
+    for subject in subjects[:2]:
+        eventually(partial(_arrived, shared, "/v1/accounts", "slow_before", subject.mark))
+    sandbox_service.process.send_signal(signal.SIGSTOP)
+    try:
+        for subject in subjects[2:]:
+            shared.approve(subject.run_id)
+        for subject in subjects[:2]:
+            shared.wait_state(subject.run_id, "outcome_unknown")
+        for subject in subjects[2:]:
+            shared.wait_state(subject.run_id, "retrying", "needs_operator")
+            assert shared.show(subject.run_id)["operations"] == []
+    finally:
+        sandbox_service.process.send_signal(signal.SIGCONT)
+    for subject in subjects:
+        _carried_to_the_end(shared, subject.run_id)
+        shared.agrees(subject.run_id)
+
+
+def _carried_to_the_end(world: World, run_id: str) -> None:
+    """The limit of failed reads is a handful in a test, so that a person may have to say that the cause is mended."""
+    if world.wait_state(run_id, "succeeded", "needs_operator", within=60)["state"] == "needs_operator":
+        assert world.resolve(run_id, "retry").status_code == 200
+        world.wait_state(run_id, "succeeded", within=60)
+
+
+def test_connections_to_the_store_are_cut_again_and_again(shared: World) -> None:
+    subjects = [_submitted(shared) for _ in range(6)]
+    for subject in subjects:
+        shared.approve(subject.run_id)
+        for _ in range(5):
+            shared.rows(CUT)
+    shared.store.engine.dispose()
+    for subject in subjects:
+        shared.wait_state(subject.run_id, "succeeded", within=90)
+        shared.agrees(subject.run_id)
+
+
+CUT = """
+    SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = current_database()
+    AND usename = 'counterfoil_app'
+"""
 
 
 def test_c64_an_attempt_that_outlives_its_step_is_found_and_its_late_answer_kept(shared: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,7 @@ def _operations(shown: dict[str, Any], step: str = "create-account") -> list[tup
 
 # ── Contracts exhausted: did it happen? ─────────────────────────────────────────────────────────────────────────────
 
-NAMES = ("confirmed", "confirmed wrongly", "not executed", "written off", "refused", "in flight")
+NAMES = ("confirmed", "confirmed wrongly", "not executed", "written off", "refused", "in flight", "raced")
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +136,45 @@ def test_nothing_is_resolved_while_a_send_may_be_in_flight(shared: World, exhaus
     eventually(lambda: shared.resolve(run_id, "not_executed").is_success)
     shared.wait_state(run_id, "succeeded")
     shared.agrees(run_id)
+
+
+def test_of_several_operators_at_once_one_is_heard(shared: World, exhausted: dict[str, Subject]) -> None:
+    run_id = exhausted["raced"].run_id
+    account = _made_by_hand(shared, run_id)
+    operators = [f"operator-{number}" for number in range(8)]
+    for operator in operators:
+        shared.actor(operator, "operator")
+    with ThreadPoolExecutor(len(operators)) as pool:
+        answers = list(pool.map(lambda by: shared.resolve(run_id, "confirm", by=by, reference=account), operators))
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 7
+    assert len(shared.rows("SELECT id FROM resolution WHERE run_id = %s", run_id)) == 1
+    shared.wait_state(run_id, "succeeded")
+    shared.agrees(run_id)
+
+
+# ── Records that do not agree ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _changed_outside(world: World, account: str, email: str) -> None:
+    headers = {"Authorization": f"Bearer {STRIPE_KEY}"}
+    changed = httpx.post(f"{world.sandbox.base_url}/v1/accounts/{account}", data={"email": email}, headers=headers)
+    assert changed.status_code == 200, changed.text
+
+
+def test_a_record_changed_outside_keeps_the_run_from_its_end_until_it_is_mended(shared: World) -> None:
+    (subject,) = _submitted(shared)
+    tasks = {"method": "POST", "path_prefix": "/crm/objects/2026-09/tasks", "key": subject.run_id}
+    shared.fault("slow_before", match=tasks, seconds=1.8)
+    shared.approve(subject.run_id)
+    account = eventually(lambda: shared.accounts(subject.run_id))[0]["id"]
+    _changed_outside(shared, account, "somebody@else.example")
+    shared.wait_state(subject.run_id, "needs_operator", reason="records_disagree")
+    shared.agrees(subject.run_id, "needs_operator")
+    assert shared.events(subject.run_id)[-1]["evidence"]["differing"] == ["stripe.email"]
+    _changed_outside(shared, account, subject.email)
+    assert shared.resolve(subject.run_id, "retry").status_code == 200
+    shared.wait_state(subject.run_id, "succeeded")
+    shared.agrees(subject.run_id)
 
 
 # ── Rejected for good: mend the inputs ──────────────────────────────────────────────────────────────────────────────

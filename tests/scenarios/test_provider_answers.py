@@ -55,6 +55,7 @@ ROWS = (
     _account("slow_after", seconds=3),
     _account("slow_before", seconds=3),
     _account("drop_then_commit", seconds=1),
+    _account("drop_then_commit", seconds=6),
     _account("busy_409"),
     _account("commit_500", stored=False),
     _account("error_500_before", "contracts_exhausted"),
@@ -63,6 +64,7 @@ ROWS = (
     _task("slow_after", seconds=3),
     _task("slow_before", seconds=3),
     _task("drop_then_commit", seconds=1),
+    _task("drop_then_commit", seconds=6),
     _task("error_500_before"),
     _task("error_500_empty"),
     _task("html_403"),
@@ -152,6 +154,30 @@ def test_a_question_to_an_operator_names_what_is_permitted(shared: World) -> Non
     shared.agrees(run_id, "needs_operator", accounts=0, tasks=0)
     fields = shared.company(company.company_id)["properties"]
     assert fields["counterfoil_reason"] == "Needs operator review: contracts_exhausted"
+
+
+def test_c54_a_look_up_that_shows_nothing_proves_nothing(shared: World) -> None:
+    """The accounts exist; as many look-ups as there are pages meet one of them instead of the list."""
+    pages = ("html_200", "json_content_type_with_html", "html_403", "error_500_empty")
+    for page in pages:
+        shared.fault(page, match={"method": "GET", "path_prefix": "/v1/accounts"})
+    runs = _carried(shared, [Row("create-account", "commit_502_html", {"n": n}) for n in range(len(pages))]).values()
+    found = []
+    for run_id in runs:
+        shared.wait_state(run_id, "succeeded", within=60)
+        shared.agrees(run_id)
+        found.append(_looks(shared, run_id))
+    assert [looks[-1] for looks in found] == ["one"] * len(pages)
+    assert sorted(look for looks in found for look in looks[:-1]) == ["failed"] * len(pages)
+
+
+def _looks(world: World, run_id: str) -> list[str]:
+    rows = world.rows(
+        "SELECT p.found FROM probe p JOIN operation o ON o.key = p.operation_key WHERE o.run_id = %s "
+        "AND o.step = 'create-account' ORDER BY p.began_at",
+        run_id,
+    )
+    return [row["found"] for row in rows]
 
 
 # ── Our key is taken, or is used for something else ─────────────────────────────────────────────────────────────────
