@@ -17,7 +17,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from composition import Parts
-from operating.endpoints import Answered, Endpoints, PortTaken, as_json, metrics
+from operating.endpoints import Answered, Endpoints, Listening, PortTaken, as_json, metrics
 from operating.engine_runtime import observe_engine
 from operating.logs import write_logs
 from operating.traces import flush_traces, trace_as
@@ -60,7 +60,8 @@ class Health:
 def _shown(health: Health) -> Iterator[None]:
     settings = health.parts.settings
     paths = {"/health/live": health.live, "/health/ready": health.ready, "/metrics": metrics}
-    endpoints = Endpoints(settings.operating_host, settings.worker_health_port, paths)
+    at = Listening(settings.operating_host, settings.worker_health_port, "COUNTERFOIL_WORKER_HEALTH_PORT")
+    endpoints = Endpoints(at, paths)
     try:
         yield
     finally:
@@ -131,8 +132,7 @@ async def main(settings: Settings) -> None:
 def start(settings: Settings) -> None:
     """Observe, work, and tell what is still to be told."""
     write_logs(settings.log_format, settings.log_level)
-    port = settings.engine_metrics_port
-    observe_engine(f"{settings.operating_host}:{port}" if port else None)
+    observe_engine(Listening(settings.operating_host, settings.engine_metrics_port, "COUNTERFOIL_ENGINE_METRICS_PORT"))
     trace_as("counterfoil-worker")
     try:
         asyncio.run(main(settings))
@@ -143,8 +143,6 @@ def start(settings: Settings) -> None:
 if __name__ == "__main__":
     try:
         start(load_settings())
-    except SettingsError as missing:
-        sys.exit(f"worker: {missing}")
-    except PortTaken as taken:
-        sys.exit(f"worker: COUNTERFOIL_WORKER_HEALTH_PORT: {taken}")
+    except (SettingsError, PortTaken) as wrong:
+        sys.exit(f"worker: {wrong}")
     time.sleep(EXIT_PAUSE)

@@ -10,7 +10,7 @@ import uvicorn
 
 from composition import Parts
 from gateway.app import application
-from operating.endpoints import Endpoints, PortTaken, metrics
+from operating.endpoints import Endpoints, Listening, PortTaken, metrics
 from operating.engine_runtime import observe_engine
 from operating.logs import write_logs
 from operating.metrics import REGISTRY
@@ -35,14 +35,15 @@ def main() -> None:
     try:
         _serve(settings, Parts(settings))
     except PortTaken as taken:
-        sys.exit(f"gateway: COUNTERFOIL_GATEWAY_METRICS_PORT: {taken}")
+        sys.exit(f"gateway: {taken}")
     finally:
         flush_traces()
 
 
 def _serve(settings: Settings, parts: Parts) -> None:
     REGISTRY.register(StoreGauges(parts.gauges))
-    endpoints = Endpoints(settings.operating_host, settings.gateway_metrics_port, {"/metrics": metrics})
+    at = Listening(settings.operating_host, settings.gateway_metrics_port, "COUNTERFOIL_GATEWAY_METRICS_PORT")
+    endpoints = Endpoints(at, {"/metrics": metrics})
     try:
         uvicorn.run(
             application(parts),

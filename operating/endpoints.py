@@ -39,20 +39,28 @@ def metrics() -> Answered:
     return Answered(200, media_type, body)
 
 
-class PortTaken(Exception):
-    """Another process listens on `port` of `host`, or the address is not ours."""
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where to listen, port 0 for nowhere, and the setting that says so."""
 
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__(f"port {port} is taken, or {host} is no address of this machine")
-        self.host = host
-        self.port = port
+    host: str
+    port: int
+    setting: str
+
+
+class PortTaken(Exception):
+    """Another process listens there, or the address is not this machine's. Next: change the setting it names."""
+
+    def __init__(self, at: Listening) -> None:
+        super().__init__(f"{at.setting}: port {at.port} is taken, or {at.host} is no address of this machine")
+        self.at = at
 
 
 class Endpoints:
-    """Serves while the process lives; port 0 is off. Raises PortTaken."""
+    """Serves while the process lives. Raises PortTaken."""
 
-    def __init__(self, host: str, port: int, paths: Mapping[str, Endpoint]) -> None:
-        self._server = _server(host, port, paths) if port else None
+    def __init__(self, at: Listening, paths: Mapping[str, Endpoint]) -> None:
+        self._server = _server(at, paths) if at.port else None
         if self._server is not None:
             self._server.daemon_threads = True
             threading.Thread(target=self._server.serve_forever, name="endpoints", daemon=True).start()
@@ -64,11 +72,11 @@ class Endpoints:
             self._server.server_close()
 
 
-def _server(host: str, port: int, paths: Mapping[str, Endpoint]) -> ThreadingHTTPServer:
+def _server(at: Listening, paths: Mapping[str, Endpoint]) -> ThreadingHTTPServer:
     try:
-        return ThreadingHTTPServer((host, port), _handler(paths))
+        return ThreadingHTTPServer((at.host, at.port), _handler(paths))
     except OSError as refused:
-        raise PortTaken(host, port) from refused
+        raise PortTaken(at) from refused
 
 
 def _handler(paths: Mapping[str, Endpoint]) -> type[BaseHTTPRequestHandler]:

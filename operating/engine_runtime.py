@@ -8,17 +8,28 @@ from temporalio import activity, workflow
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.runtime import TelemetryFilter as Filter
 
+from operating.endpoints import Listening, PortTaken
 
-def observe_engine(metrics_address: str | None = None) -> None:
-    """For every client of this process from now on; once, before the first connects.
 
-    Raises RuntimeError when a client has connected already, ValueError when the address is taken.
+def observe_engine(at: Listening | None = None) -> None:
+    """For every client of this process from now on; once, before the first connects. `at` is for the SDK's metrics.
+
+    Raises RuntimeError when a client has connected already, or PortTaken.
     """
     forwarding = LogForwardingConfig(
         logging.getLogger("temporalio.core"), append_target_to_name=False, append_log_fields_to_message=False
     )
     logs = LoggingConfig(Filter(core_level="WARN", other_level="ERROR"), forwarding=forwarding)
-    metrics = PrometheusConfig(bind_address=metrics_address) if metrics_address else None
-    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=logs, metrics=metrics)))
+    Runtime.set_default(_runtime(logs, at if at is not None and at.port else None))
     activity.logger.activity_info_on_message = False
     workflow.logger.workflow_info_on_message = False
+
+
+def _runtime(logs: LoggingConfig, at: Listening | None) -> Runtime:
+    if at is None:
+        return Runtime(telemetry=TelemetryConfig(logging=logs))
+    metrics = PrometheusConfig(bind_address=f"{at.host}:{at.port}")
+    try:
+        return Runtime(telemetry=TelemetryConfig(logging=logs, metrics=metrics))
+    except ValueError as refused:
+        raise PortTaken(at) from refused

@@ -25,6 +25,8 @@ LONGEST_PAUSE_SECONDS = 30.0
 WELL_AFTER_SECONDS = 60.0
 # What programs need from the shell that started the stack, whatever else it holds.
 INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "USER")
+TRACING = "OTEL_"
+"""OpenTelemetry's own variables, by which somebody asks for traces."""
 
 
 class AlreadyRunning(StackError):
@@ -133,7 +135,7 @@ class Stack:
     def _compose(self) -> None:
         secrets = kept_secrets(self.paths.secrets)
         self.env = {**environment(self.ports, secrets, self.paths), **self.overrides}
-        shell = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        shell = {name: text for name, text in os.environ.items() if name in INHERITED or name.startswith(TRACING)}
         self._parts = self._build(Plan(self.ports, secrets, self.paths, {**shell, **self.env}))
 
     def _publish(self) -> None:

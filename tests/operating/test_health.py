@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+import pytest
 from eventually import eventually
 from sandboxes import ROOT
 from watching import Watched, store_away
@@ -15,6 +16,7 @@ from stack.postgres import EmbeddedPostgres
 
 READY, LIVE = "/health/ready", "/health/live"
 WORKER = "WORKER_HEALTH_PORT"
+PORTS = (WORKER, "ENGINE_METRICS_PORT", "GATEWAY_METRICS_PORT")
 
 
 def test_all_is_well(watched: Watched) -> None:
@@ -60,13 +62,21 @@ def test_without_an_engine_the_backlogs_grow(without_engine: Watched) -> None:
     assert without_engine.gateway("counterfoil_open_runs", state="queued") == 1
 
 
-def test_a_taken_port_is_said_and_the_worker_does_not_start(watched: Watched) -> None:
+@pytest.mark.parametrize(
+    ("program", "setting"),
+    [
+        (["worker.py"], "WORKER_HEALTH_PORT"),
+        (["worker.py"], "ENGINE_METRICS_PORT"),
+        (["-m", "gateway"], "GATEWAY_METRICS_PORT"),
+    ],
+)
+def test_a_taken_port_is_an_error_that_names_its_setting(watched: Watched, program: list[str], setting: str) -> None:
+    name = f"COUNTERFOIL_{setting}"
+    off = {f"COUNTERFOIL_{other}": "0" for other in PORTS}
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        environment = {**watched.world.environment, "COUNTERFOIL_WORKER_HEALTH_PORT": port}
-        environment["COUNTERFOIL_ENGINE_METRICS_PORT"] = "0"
+        environment = {**watched.world.environment, **off, name: str(taken.getsockname()[1])}
         ended = subprocess.run(
-            [sys.executable, "worker.py"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+            [sys.executable, *program], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
         )
-    assert ended.returncode not in (0, -11, -6)
-    assert f"COUNTERFOIL_WORKER_HEALTH_PORT: port {port} is taken" in ended.stderr
+    assert ended.returncode == 1
+    assert f"{name}: port {environment[name]} is taken" in ended.stderr
