@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,14 +168,12 @@ class Asked:
 def start_run(connection: Connection, asked: Asked) -> tuple[str, bool]:
     """Start a run by hand: (run id, made now). A rehearsal occupies nothing and may always be made.
 
-    Raises InvalidInput for another spelling of the trigger's object type (it would make two requests of a record), and
-    SameKeyOtherContent for a key under which another record was asked for.
+    Raises InvalidInput for a record that the process cannot read, and SameKeyOtherContent for a key under which
+    another record was asked for.
     """
-    trigger = asked.process.trigger
-    if asked.subject.system == trigger.system and asked.subject.object_type != trigger.object_type:
-        raise InvalidInput("subject", f"of type {trigger.object_type} in {trigger.system}")
     key = subject_key(asked.subject) if asked.key is None else checked_key(asked.key)
     known = requests_about(connection, asked.subject, asked.process.name)
+    _refuse_unreadable(asked, known)
     request_id = known[0] if known else request_for_key(connection, asked.process.name, key, asked.requester)
     if connection.execute(ABOUT_ANOTHER, {"request": request_id, **_named(asked.subject)}).scalar_one():
         raise SameKeyOtherContent("this business key belongs to a request about another record", business_key=key)
@@ -187,6 +186,14 @@ def start_run(connection: Connection, asked: Asked) -> tuple[str, bool]:
     if existing is None:
         raise NotFound("run of request", request_id)
     return existing[0], False
+
+
+def _refuse_unreadable(asked: Asked, known: Sequence[str]) -> None:
+    """Another spelling of the type would make two requests of a record; of another system only a trigger can tell."""
+    subject, trigger = asked.subject, asked.process.trigger
+    elsewhere = subject.system != trigger.system
+    if not known if elsewhere else subject.object_type != trigger.object_type:
+        raise InvalidInput("subject", f"of type {trigger.object_type} in {trigger.system}")
 
 
 def open_repair(connection: Connection, run_id: str, process: Process[Any], kind: RunKind) -> str:

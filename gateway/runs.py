@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from business_store.actors import Actor, authenticated
 from business_store.database import Store
@@ -30,6 +30,16 @@ from domain.states import RunState
 READERS = frozenset({"operator", "reviewer", "supervisor", "admin"})
 BEARER = HTTPBearer(auto_error=False)
 Body = ConfigDict(extra="forbid", frozen=True)
+
+
+def _plain(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("text without NUL")
+    return text
+
+
+Plain = Annotated[str, AfterValidator(_plain)]
+"""Text that a text column can hold."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +67,18 @@ class ResolutionBody(BaseModel):
 
     model_config = Body
     action: Action
-    reason: str = Field(min_length=1, max_length=4000)
-    evidence: str = Field(min_length=1, max_length=4000)
-    reference: str | None = Field(None, max_length=255)
-    operation: str | None = None
+    reason: Plain = Field(min_length=1, max_length=4000)
+    evidence: Plain = Field(min_length=1, max_length=4000)
+    reference: Plain | None = Field(None, max_length=255)
+    operation: Plain | None = None
 
 
 class StartBody(BaseModel):
     """A run asked for by a person or program rather than by a CRM event."""
 
     model_config = Body
-    process: str
-    subject: str = Field(description="SYSTEM:ACCOUNT:TYPE:ID")
+    process: Plain
+    subject: Plain = Field(description="SYSTEM:ACCOUNT:TYPE:ID")
     business_key: str | None = None
     rehearsal: bool = False
 
@@ -77,7 +87,7 @@ class RevocationBody(BaseModel):
     """Why an approval is taken back."""
 
     model_config = Body
-    reason: str = Field(min_length=1, max_length=4000)
+    reason: Plain = Field(min_length=1, max_length=4000)
 
 
 def run_routes(desk: RunDesk) -> APIRouter:
@@ -107,17 +117,17 @@ def _reading(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: AN
             return list_runs(connection, RunFilter(**wanted.model_dump()))
 
     @router.get("/{run_id}")
-    def run(run_id: str) -> dict[str, Any]:
+    def run(run_id: Plain) -> dict[str, Any]:
         with desk.store.reading() as connection:
             return run_view(connection, run_id, desk.contracts)
 
     @router.get("/{run_id}/events")
-    def events(run_id: str, after: int = 0, limit: Annotated[int, Query(ge=1, le=200)] = 100) -> list[dict[str, Any]]:
+    def events(run_id: Plain, after: int = 0, limit: Annotated[int, Query(ge=1, le=200)] = 100) -> list[dict[str, Any]]:
         with desk.store.reading() as connection:
             return event_page(connection, run_id, after, limit)
 
     @router.get("/{run_id}/versions/{number}")
-    def version(run_id: str, number: int, actor: Actor = caller) -> dict[str, Any]:
+    def version(run_id: Plain, number: int, actor: Actor = caller) -> dict[str, Any]:
         if not actor.roles & READERS:
             raise NotAuthorised("reading inputs needs a role", role="reviewer")
         with desk.store.reading() as connection:
@@ -126,16 +136,16 @@ def _reading(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: AN
 
 class _Wanted(BaseModel):
     state: RunState | None = None
-    process: str | None = None
-    business_key: str | None = None
-    owner: str | None = None
-    before: str | None = None
+    process: Plain | None = None
+    business_key: Plain | None = None
+    owner: Plain | None = None
+    before: Plain | None = None
     limit: int = Field(50, ge=1, le=200)
 
 
 def _deciding(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: ANN401
     @router.post("/{run_id}/decisions")
-    def decision(run_id: str, body: DecisionBody, later: BackgroundTasks, actor: Actor = caller) -> dict[str, Any]:
+    def decision(run_id: Plain, body: DecisionBody, later: BackgroundTasks, actor: Actor = caller) -> dict[str, Any]:
         asked = DecisionAsked(run_id, body.outcome, body.version, body.fingerprint, body.comment)
         with desk.store.reading() as connection:
             process = process_named(load_run(connection, run_id).process)
@@ -144,7 +154,9 @@ def _deciding(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: A
         return asdict(recorded)
 
     @router.post("/{run_id}/revocations")
-    def revocation(run_id: str, body: RevocationBody, later: BackgroundTasks, actor: Actor = caller) -> dict[str, Any]:
+    def revocation(
+        run_id: Plain, body: RevocationBody, later: BackgroundTasks, actor: Actor = caller
+    ) -> dict[str, Any]:
         revoked = desk.store.write(lambda connection: revoke_decision(connection, actor, run_id, body.reason))
         later.add_task(desk.reach, run_id)
         return {"run": run_id, "revoked": revoked}
@@ -152,7 +164,9 @@ def _deciding(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: A
 
 def _operating(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: ANN401
     @router.post("/{run_id}/resolutions")
-    def resolution(run_id: str, body: ResolutionBody, later: BackgroundTasks, actor: Actor = caller) -> dict[str, Any]:
+    def resolution(
+        run_id: Plain, body: ResolutionBody, later: BackgroundTasks, actor: Actor = caller
+    ) -> dict[str, Any]:
         asked = ResolutionAsked(run_id, body.action, body.reason, body.evidence, body.reference, body.operation)
         resolved = desk.store.write(lambda connection: resolve(connection, actor, asked))
         later.add_task(desk.reach, run_id)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate, TypedSearchAttributes
 
 from domain.execution import Directive, Start
+from domain.identity import safe_key
 
 PROCESS = SearchAttributeKey.for_keyword("Process")
 BUSINESS_KEY = SearchAttributeKey.for_keyword("BusinessKey")
@@ -17,12 +19,21 @@ INPUT_VERSION = SearchAttributeKey.for_int("InputVersion")
 BUSINESS_DEADLINE = SearchAttributeKey.for_datetime("BusinessDeadline")
 
 
+LARGEST_VALUE = 2048
+"""Bytes of one attribute's value as JSON; a start with a larger one is refused, for ever."""
+
+
+def listed_key(key: str) -> str:
+    """The business key where an attribute can hold it, else as in the workflow id."""
+    return key if len(json.dumps(key)) <= LARGEST_VALUE else safe_key(key)
+
+
 def at_start(start: Start) -> TypedSearchAttributes:
     """What is known before the first step."""
     return TypedSearchAttributes(
         [
             SearchAttributePair(PROCESS, start.process),
-            SearchAttributePair(BUSINESS_KEY, start.business_key),
+            SearchAttributePair(BUSINESS_KEY, listed_key(start.business_key)),
             SearchAttributePair(BUSINESS_STATE, "queued"),
         ]
     )

@@ -15,6 +15,9 @@ from domain.identity import workflow_id
 from workflows.attributes import at_start
 from workflows.business_run import NUDGE
 
+SUMMARY_KEY = 80
+"""Characters of the key in a summary, which Temporal keeps to a line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Startable:
@@ -48,7 +51,7 @@ async def start_execution(client: Client, startable: Startable, task_queue: str)
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             search_attributes=at_start(start),
-            static_summary=f"{start.process} {start.business_key}, run {startable.run_number}",
+            static_summary=f"{start.process} {start.business_key[:SUMMARY_KEY]}, run {startable.run_number}",
             static_details=f"Business state, history and actions: [{start.run_id}]({start.link})",
         )
     except WorkflowAlreadyStartedError:
