@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from activities.snapshots import Snapshots
 from activities.tools import Tools
-from domain.contracts import ProbeAt, Resend
+from domain.approvals import Decision, covering
+from domain.contracts import Contract, Keyed, ProbeAt, Resend
 from domain.execution import StepCall, Then
 from domain.operations import (
     Answered,
@@ -51,7 +52,7 @@ class Effects:
         effect = process.effect(call.step)
         making = _Making(self.tools, self.snapshots, call, process, effect)
         if line is not None and line.evidence.attempts and not over_for_good(line):
-            return self._recover(making, facts, line)
+            return self._recover(replace(making, may_send=_approved(facts)), facts, line)
         return making.send(facts)
 
     def _recover(self, making: _Making, facts: Facts, line: Operation) -> Kept:
@@ -79,14 +80,17 @@ class _Making:
     call: StepCall
     process: Process[Any]
     effect: Effect[Any]
+    may_send: bool = True
 
     @property
     def connector(self) -> Connector:
         return self.tools.connectors[self.effect.system]
 
     @property
-    def contracts(self) -> tuple[Any, ...]:
-        return self.connector.contracts(self.effect.operation)
+    def contracts(self) -> tuple[Contract, ...]:
+        """Without an approval that holds, a doubt is looked into where a repeat would settle it otherwise."""
+        declared = self.connector.contracts(self.effect.operation)
+        return declared if self.may_send else tuple(known for known in declared if not isinstance(known, Keyed))
 
     def sendable(self, facts: Facts) -> Sendable:
         """The stored bytes of the generation, or new ones made of the version that the run is about."""
@@ -151,6 +155,11 @@ class _Making:
                     raise
                 time.sleep(pause.total_seconds())
                 pause = min(pause * 2, timedelta(seconds=5))
+
+
+def _approved(facts: Facts) -> bool:
+    target = facts.target
+    return target is not None and isinstance(covering(facts.decisions, target.version, facts.now), Decision)
 
 
 def inputs_of(facts: Facts, process: Process[Any]) -> Any:  # noqa: ANN401 (the process's own inputs model)
