@@ -15,6 +15,7 @@ import psutil
 
 from stack.account import Account
 from stack.errors import StackError
+from stack.interrupts import held_back
 
 TETHER = Path(__file__).with_name("tether.py")
 POLL_SECONDS = 0.02
@@ -102,8 +103,9 @@ class Child:
         self.end_orphan()
         command = self._prepare()
         self.files.record.parent.mkdir(parents=True, exist_ok=True)
-        self._process = launch(command, self.files.log)
-        _write_record(self.files.record, self._process.pid)
+        with held_back():
+            self._process = launch(command, self.files.log)
+            _write_record(self.files.record, self._process.pid)
 
     def await_ready(self, within: float) -> None:
         deadline = time.monotonic() + within
