@@ -12,10 +12,11 @@ from business_store.database import Store
 from business_store.facts import load_facts
 from business_store.runs import load_run
 from business_store.sweeping import Unprojected, postpone_projection, projected, unprojected
-from domain.errors import CounterfoilError
+from domain.errors import CounterfoilError, SubjectGone
 from domain.ports import Crm
 from domain.process import Process
 from domain.records import Facts
+from domain.states import TERMINAL
 from domain.wording import SHOWN_AS
 from operating.joining import joined
 
@@ -54,10 +55,16 @@ class Projector:
             with joined(run=row.run_id, subject=str(facts.subject), correlation=facts.run.correlation_id):
                 crm.project(facts.subject, self._shown(facts))
         except CounterfoilError as refused:
-            log.warning("run %s not projected: %s", row.run_id, refused.code)
-            self.store.write(lambda connection: postpone_projection(connection, row.run_id, PAUSE_AFTER_FAILURE))
-            return None
+            return self._not_written(row, refused)
         return True
+
+    def _not_written(self, row: Unprojected, refused: CounterfoilError) -> bool | None:
+        """Later again; but a run that is over has nowhere to be shown once its record is gone."""
+        if isinstance(refused, SubjectGone) and row.state in TERMINAL:
+            return False
+        log.warning("run %s not projected: %s", row.run_id, refused.code)
+        self.store.write(lambda connection: postpone_projection(connection, row.run_id, PAUSE_AFTER_FAILURE))
+        return None
 
     def _shown(self, facts: Facts) -> dict[str, str | None]:
         process = self.processes[facts.run.process]
