@@ -269,7 +269,7 @@ def test_a_recorded_approval_does_not_cover_what_its_author_turns_out_to_have_ma
     shared.wait_state(run_id, "succeeded")
 
 
-def test_a_decision_after_the_deadline_is_refused_and_noted(shared: World, waiting: str) -> None:
+def test_a_decision_after_the_deadline_is_refused_and_noted(shared: World, engine: EngineView, waiting: str) -> None:
     """The deadline is moved into the past behind the worker's back: it has not looked yet."""
     shared.worker.kill()
     try:
@@ -282,7 +282,10 @@ def test_a_decision_after_the_deadline_is_refused_and_noted(shared: World, waiti
         assert (late.status_code, late.json()["why"]) == (409, "expired")
     finally:
         shared.worker.start()
+    engine.send(waiting, "nudge")
     shared.wait_state(waiting, "expired", reason="review_expired", within=60)
+    logged = shared.rows("SELECT actor_id, code FROM refused_decision WHERE run_id = %s", waiting)
+    assert [(row["actor_id"], row["code"]) for row in logged] == [("sabine", "expired")]
 
 
 def test_a_decision_on_a_run_that_is_over_changes_nothing(shared: World, waiting: str) -> None:
