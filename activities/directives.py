@@ -37,6 +37,7 @@ def directive(facts: Facts, standing: Standing, link: str, recheck: timedelta) -
         until=until,
         summary=summary(shown),
         details=details(shown, link),
+        at=facts.now,
     )
 
 

@@ -67,3 +67,5 @@ class Directive:
     """With WAIT: look again at this time, or earlier when nudged."""
     summary: str
     details: str
+    at: datetime | None = None
+    """The database clock of this answer, from which a wait until `until` is measured: the engine's may be ahead."""

@@ -140,7 +140,7 @@ class BusinessRun:
 
     async def _wait(self, told: Directive, seen: int) -> None:
         """Until a nudge or the time that the store named, whichever is first; a nudge during the call counts too."""
-        seconds = (told.until - workflow.now()).total_seconds() if told.until else None
+        seconds = (told.until - (told.at or workflow.now())).total_seconds() if told.until else None
         try:
             await workflow.wait_condition(
                 lambda: self._nudges > seen,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -161,6 +161,23 @@ def test_a_timer_before_the_database_deadline_is_armed_again(
             await run.pass_by(20 * MINUTE)
             assert await run.handle.result() == Ending("expired", "review_expired")
             assert script.calls == ["take-snapshot", "look-at-review", "look-at-review"]
+
+    runner.run(scenario())
+
+
+def test_a_wait_is_measured_by_the_clock_that_set_it(environment: WorkflowEnvironment, runner: asyncio.Runner) -> None:
+    """By an engine's clock that is ahead every deadline has passed: the store would be asked again without a pause."""
+
+    async def scenario() -> None:
+        database_sees = datetime.now().astimezone() - 2 * DAY
+        asked = waits(lambda: database_sees + 2 * HOUR)
+        script = Script([lambda call: replace(asked(call), at=database_sees), expires])
+        async with execution(environment, "behind", script) as run:
+            await run.until_asked(1)
+            assert await run.pass_by(110 * MINUTE)
+            assert script.calls == ["take-snapshot"]
+            await run.pass_by(20 * MINUTE)
+            assert await run.handle.result() == Ending("expired", "review_expired")
 
     runner.run(scenario())
 
