@@ -12,6 +12,8 @@ from sqlalchemy import Connection, Row, text
 from domain.errors import InvalidInput, NotAuthenticated, NotFound
 
 ROLES = ("operator", "reviewer", "supervisor", "admin")
+READERS = frozenset(ROLES)
+"""Roles that may read the inputs themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import asdict
 import typer
 
 from business_store.audit import CHECKS, audit
-from business_store.schema import upgrade
 from cli.answering import Answer, command
 from cli.session import session
 from cli.text import table
@@ -41,6 +40,8 @@ def audit_() -> Answer:
 @command(db_app, "upgrade")
 def upgrade_() -> Answer:
     """Bring the store to the newest schema, as its owner; safe while everything runs."""
+    from business_store.schema import upgrade  # Alembic is slow to load, and this command alone needs it
+
     revision = upgrade(_owner_url())
     return Answer({"revision": revision}, [f"the store is at revision {revision}"])
 

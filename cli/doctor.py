@@ -14,7 +14,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.service import RPCError
 
-from business_store.schema import head
 from cli.answering import Answer, command
 from cli.failures import store_problem
 from cli.session import session
@@ -70,6 +69,8 @@ def _findings() -> list[Finding]:
 
 
 def _store(parts: Parts) -> Iterable[Finding]:
+    from business_store.schema import head  # Alembic is slow to load, and this command alone needs it
+
     try:
         with parts.store.reading() as connection:
             revision = connection.execute(REVISION).scalar()

@@ -22,11 +22,11 @@ from cli.session import TokenFile, acting, session
 from cli.text import table
 from composition import Parts
 from domain.errors import NotAuthorised, ResolutionRefused
+from domain.identity import subject_of
 from domain.processes import process_named
 from domain.resolutions import MEANING, Action
 from domain.states import RunState
 from domain.wording import SHOWN_AS
-from gateway.runs import subject_of
 from sweep.engine import connect
 from sweep.passes import Report
 

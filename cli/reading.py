@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from business_store.actors import READERS
 from business_store.runs import load_run
 from business_store.views import MAX_PAGE, RunFilter, event_page, list_runs, run_view, version_inputs
 from cli.answering import Answer, command
@@ -15,7 +16,6 @@ from cli.session import TokenFile, acting, session
 from composition import Parts
 from domain.errors import NotAuthorised
 from domain.states import RunState
-from gateway.runs import READERS
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 Page = Annotated[int, typer.Option(min=1, max=MAX_PAGE, help="How many at most.")]

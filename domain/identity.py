@@ -50,6 +50,14 @@ class SubjectRef:
         return f"{self.system}:{self.account}:{self.object_type}:{self.object_id}"
 
 
+def subject_of(text: str) -> SubjectRef:
+    """The subject named `SYSTEM:ACCOUNT:TYPE:ID`. Raises InvalidInput."""
+    parts = text.split(":")
+    if len(parts) != 4 or not all(parts):
+        raise InvalidInput("subject", "SYSTEM:ACCOUNT:TYPE:ID, such as hubspot:90210001:0-2:30100200300")
+    return SubjectRef(*parts)
+
+
 def subject_key(subject: SubjectRef) -> str:
     """Business key of a request about one CRM record: account, type and id (ids repeat between types)."""
     return checked_key(f"{subject.account}-{subject.object_type}-{subject.object_id}")

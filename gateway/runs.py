@@ -10,7 +10,7 @@ from fastapi import APIRouter, BackgroundTasks, Depends, Query, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from business_store.actors import Actor, authenticated
+from business_store.actors import READERS, Actor, authenticated
 from business_store.database import Store
 from business_store.decisions import DecisionAsked, decide, revoke_decision
 from business_store.requests import Asked, start_run
@@ -20,14 +20,13 @@ from business_store.runs import load_run
 from business_store.views import RunFilter, event_page, list_runs, run_view, version_inputs
 from domain.approvals import Outcome
 from domain.contracts import Contract
-from domain.errors import InvalidInput, NotAuthenticated, NotAuthorised
-from domain.identity import SubjectRef
+from domain.errors import NotAuthenticated, NotAuthorised
+from domain.identity import subject_of
 from domain.process import Process
 from domain.processes import process_named
 from domain.resolutions import Action
 from domain.states import RunState
 
-READERS = frozenset({"operator", "reviewer", "supervisor", "admin"})
 BEARER = HTTPBearer(auto_error=False)
 Body = ConfigDict(extra="forbid", frozen=True)
 
@@ -184,11 +183,3 @@ def _operating(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: 
             later.add_task(desk.reach, run_id)
         response.status_code = 201 if made else 200
         return {"run": run_id, "made": made, "outcome": "started" if made else "already_exists"}
-
-
-def subject_of(text: str) -> SubjectRef:
-    """The subject named `SYSTEM:ACCOUNT:TYPE:ID`. Raises InvalidInput."""
-    parts = text.split(":")
-    if len(parts) != 4 or not all(parts):
-        raise InvalidInput("subject", "SYSTEM:ACCOUNT:TYPE:ID, such as hubspot:90210001:0-2:30100200300")
-    return SubjectRef(*parts)
