@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+import psycopg
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 T = TypeVar("T")
@@ -33,6 +34,9 @@ class Store:
             hide_parameters=True,
             connect_args={"options": SESSION, "connect_timeout": 5, "application_name": "counterfoil"},
         )
+
+        event.listen(self.engine, "checkin", _note_idle)
+        event.listen(self.engine, "checkout", _ping_if_idle)
 
     def close(self) -> None:
         """Give all connections back."""
@@ -67,6 +71,24 @@ class Store:
                 return bool(connection.execute(text("SELECT true")).scalar_one())
         except (OperationalError, PoolTimeout):
             return False
+
+
+IDLE_SECONDS = 2.0
+"""A connection that rested this long is asked first: the server may have been restarted meanwhile."""
+
+
+def _note_idle(connection: object, record: Any) -> None:  # noqa: ANN401 (SQLAlchemy's pool record)
+    record.info["idle_since"] = time.monotonic()
+
+
+def _ping_if_idle(connection: Any, record: Any, proxy: object) -> None:  # noqa: ANN401
+    if time.monotonic() - record.info.get("idle_since", time.monotonic()) < IDLE_SECONDS:
+        return
+    try:
+        connection.execute("SELECT")
+        connection.rollback()
+    except psycopg.OperationalError as gone:
+        raise DisconnectionError from gone
 
 
 def safe_to_repeat(refused: DBAPIError) -> bool:

@@ -80,8 +80,9 @@ def _task(partner: Partner, context: EffectContext) -> Mapping[str, str | None]:
 
 
 def _task_compared(partner: Partner, context: EffectContext) -> Mapping[str, str | None]:
+    """What the task says. Its owner, status and due time belong to people once it is made."""
     fields = _task(partner, context)
-    return {name: fields[name] for name in ("title", "body", "owner")}
+    return {name: fields[name] for name in ("title", "body")}
 
 
 CREATE_ACCOUNT = Effect(

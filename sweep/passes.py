@@ -90,7 +90,9 @@ class Sweep:
             return find(connection, patience)
 
     async def _start(self, row: EngineRow) -> None:
-        await self.engine.start(row)
+        """An execution of this name that exists already may have ended, or be another store's."""
+        if await self.engine.start(row) is Reached.EXISTS:
+            await self._check(row)
 
     async def _nudge(self, row: EngineRow) -> None:
         if await self.engine.nudge(row) is Reached.GONE:
