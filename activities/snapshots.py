@@ -10,7 +10,7 @@ from typing import Any
 
 from domain.identity import SubjectRef
 from domain.ports import Crm
-from domain.process import Process, snapshot_of
+from domain.process import Process, crm_names, snapshot_of
 from domain.records import Facts, Taken
 
 
@@ -52,7 +52,7 @@ def _linked(subject: SubjectRef, process: Process[Any], object_id: str) -> Subje
 
 
 def _carried(facts: Facts, process: Process[Any], inline: Mapping[str, Any]) -> Taken:
-    values = json.loads(bytes.fromhex(inline["inputs"]))
+    values = {**_former(facts, process), **json.loads(bytes.fromhex(inline["inputs"]))}
     return Taken(
         snapshot=snapshot_of(process.inputs, values),
         marker=inline["marker"],
@@ -62,3 +62,11 @@ def _carried(facts: Facts, process: Process[Any], inline: Mapping[str, Any]) -> 
         upto=facts.unread,
         live=facts.subject,
     )
+
+
+def _former(facts: Facts, process: Process[Any]) -> dict[str, str | None]:
+    """The values that an amendment leaves as they were by not naming them."""
+    if facts.newest is None:
+        return {}
+    former = json.loads(facts.newest.canonical)
+    return {prop: former.get(name) for name, prop in crm_names(process.inputs).items()}

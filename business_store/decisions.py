@@ -10,9 +10,9 @@ from sqlalchemy import Connection, text
 
 from business_store.actors import Actor
 from business_store.database import Store
-from business_store.facts import load_facts
+from business_store.facts import locked_facts
 from business_store.reviews import CLOSE
-from business_store.runs import lock_run, want_nudge
+from business_store.runs import want_nudge
 from domain.approvals import Outcome
 from domain.canonical import sha256
 from domain.errors import DecisionRefused, InvalidInput, NotAuthorised
@@ -80,7 +80,7 @@ def _log(connection: Connection, actor: Actor, asked: DecisionAsked, code: str) 
 
 
 def _record(connection: Connection, actor: Actor, asked: DecisionAsked, valid_for: timedelta) -> RecordedDecision:
-    facts = load_facts(connection, lock_run(connection, asked.run_id))
+    facts = locked_facts(connection, asked.run_id)
     review = _review_of(facts, asked)
     earlier = _earlier(connection, review, actor, asked)
     if earlier is not None:
@@ -200,7 +200,7 @@ def revoke_decision(connection: Connection, actor: Actor, run_id: str, reason: s
     """Take the newest approval of a run back. Refused once a permit rests on it, naming the operation."""
     if not reason.strip() or "\0" in reason or reason != reason.encode("utf-8", "replace").decode():
         raise InvalidInput("reason", "a text that an auditor can follow, without NUL or lone surrogates")
-    facts = load_facts(connection, lock_run(connection, run_id))
+    facts = locked_facts(connection, run_id)
     approved = next((d for d in reversed(facts.decisions) if d.outcome is Outcome.APPROVED and not d.revoked), None)
     if approved is None:
         raise _refused("nothing_to_revoke", "no approval of this run holds", facts)

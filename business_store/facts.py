@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, text
 
 from domain.approvals import Decision, Outcome, Version
+from domain.errors import NotFound
+from domain.execution import Execution
 from domain.identity import SubjectRef
 from domain.records import Facts, Operation, Review, Run, StoredVersion
 from domain.signals import (
@@ -22,62 +24,62 @@ from domain.signals import (
     RecordedAnswer,
     Signal,
 )
+from domain.states import RunKind, RunState
 
-LOAD = text("""
-    SELECT clock_timestamp() AS now,
-    (SELECT to_jsonb(l) FROM subject_link l WHERE l.request_id = r.id AND l.live) AS subject,
-    (SELECT jsonb_agg(jsonb_build_object('number', v.number, 'fingerprint', v.fingerprint, 'read_at', v.read_at,
-        'canonical', encode(v.canonical, 'hex'), 'problems', v.problems, 'owner', v.owner,
-        'makers', (SELECT jsonb_agg(person_behind(m.actor_id)) FROM version_maker m
-                   WHERE m.request_id = r.id AND m.number = v.number) || to_jsonb(person_behind(r.requester)))
-        ORDER BY v.number) FROM input_version v WHERE v.request_id = r.id) AS versions,
-    (SELECT jsonb_agg(to_jsonb(w) ORDER BY w.opened_at, w.id) FROM review w WHERE w.run_id = :run) AS reviews,
-    (SELECT jsonb_agg(to_jsonb(d) - 'comment' || jsonb_build_object('person', person_behind(d.actor_id),
-        'revoked', EXISTS (SELECT FROM revocation x WHERE x.decision_id = d.id),
-        'carried_to', (SELECT jsonb_agg(c.version) FROM carry_over c WHERE c.decision_id = d.id))
-        ORDER BY d.decided_at) FROM decision d WHERE d.run_id = :run) AS decisions,
-    (SELECT jsonb_agg(to_jsonb(o) || jsonb_build_object('content', encode(o.content, 'hex'),
-        'attempts', (SELECT jsonb_agg(to_jsonb(a) ORDER BY a.number) FROM attempt a WHERE a.operation_key = o.key),
-        'answers', (SELECT jsonb_agg(to_jsonb(n) || jsonb_build_object('wait', extract(epoch FROM n.retry_after))
-                    ORDER BY n.recorded_at) FROM answer n WHERE n.operation_key = o.key),
-        'probes', (SELECT jsonb_agg(to_jsonb(p) ORDER BY p.began_at) FROM probe p WHERE p.operation_key = o.key))
-        ORDER BY o.step, o.item, o.generation) FROM operation o WHERE o.request_id = r.id) AS operations,
-    (SELECT coalesce(max(d.id), 0) FROM delivery d WHERE d.request_id = r.id AND d.disposition = 'pending_read')
-        AS unread,
-    (SELECT jsonb_build_object('inputs', encode(d.inputs, 'hex'), 'marker', d.marker, 'occurred_at', d.occurred_at,
-        'makers', CASE WHEN d.made_by IS NULL THEN NULL ELSE jsonb_build_array(d.made_by) END)
-        FROM delivery d WHERE d.request_id = r.id AND d.inputs IS NOT NULL AND d.disposition = 'pending_read'
-        ORDER BY d.occurred_at DESC, d.id DESC LIMIT 1) AS inline,
-    (SELECT jsonb_object_agg(t.system, t.until) FROM throttle t) AS throttles,
-    EXISTS (SELECT FROM subject_link mine JOIN subject_link other
-        USING (system, account, object_type, object_id) JOIN run ON run.request_id = other.request_id
-        JOIN request x ON x.id = other.request_id
-        WHERE mine.request_id = r.id AND mine.live AND other.live AND other.request_id <> r.id
-        AND x.process = r.process AND run.kind <> 'rehearsal'
-        AND run.state NOT IN ('succeeded', 'failed', 'canceled', 'suppressed', 'expired')) AS subjects_collide
-    FROM request r WHERE r.id = :request
-""")
+Json: TypeAlias = Mapping[str, Any]
+
+READ = text("SELECT run_facts(:run)")
+LOCK = text("SELECT run_facts_locked(:run, NULL, NULL)")
+OWN = text("SELECT run_facts_locked(:run, :epoch, :engine_run)")
 
 
-def load_facts(connection: Connection, run: Run) -> Facts:
-    """All facts about `run`; call it under the lock when anything is to be written."""
-    row = connection.execute(LOAD, {"run": run.id, "request": run.request_id}).mappings().one()
+def read_facts(connection: Connection, run_id: str) -> Facts:
+    """All facts about a run, without a lock. Raises NotFound."""
+    return facts_of(connection.execute(READ, {"run": run_id}).scalar(), run_id)
+
+
+def locked_facts(connection: Connection, run_id: str) -> Facts:
+    """All facts about a run under the request lock, the one lock of the store. Raises NotFound."""
+    return facts_of(connection.execute(LOCK, {"run": run_id}).scalar(), run_id)
+
+
+def owned_facts(connection: Connection, run_id: str, execution: Execution) -> tuple[Facts, bool]:
+    """All facts under the request lock, and whether this execution owns the run: the newest of the highest epoch does.
+
+    An execution that was seen before and is not the owner any more is superseded; one never seen is newer than all that
+    were (a reset makes a new one), so it takes over. Raises NotFound.
+    """
+    named = {"run": run_id, "epoch": execution.epoch, "engine_run": execution.engine_run}
+    document = connection.execute(OWN, named).scalar()
+    return facts_of(document, run_id), document is not None and document["owned"]
+
+
+def facts_of(document: Json | None, run_id: str) -> Facts:
+    """The document of `run_facts` as values."""
+    if document is None:
+        raise NotFound("run", run_id)
+    subject = document["subject"]
     return Facts(
-        run=run,
-        now=row["now"],
-        subject=SubjectRef(*(row["subject"][part] for part in ("system", "account", "object_type", "object_id"))),
-        versions=tuple(map(_version, row["versions"] or ())),
-        reviews=tuple(map(_review, row["reviews"] or ())),
-        decisions=tuple(map(_decision, row["decisions"] or ())),
-        operations=tuple(map(as_operation, row["operations"] or ())),
-        unread=row["unread"],
-        inline=row["inline"],
-        throttles={system: _time(until) for system, until in (row["throttles"] or {}).items()},
-        subjects_collide=row["subjects_collide"],
+        run=_run(document["run"]),
+        now=_time(document["now"]),
+        subject=SubjectRef(*(subject[part] for part in ("system", "account", "object_type", "object_id"))),
+        versions=tuple(map(_version, document["versions"] or ())),
+        reviews=tuple(map(_review, document["reviews"] or ())),
+        decisions=tuple(map(_decision, document["decisions"] or ())),
+        operations=tuple(map(as_operation, document["operations"] or ())),
+        unread=document["unread"],
+        inline=document["inline"],
+        throttles={system: _time(until) for system, until in (document["throttles"] or {}).items()},
+        subjects_collide=document["subjects_collide"],
+        hints=document.get("hints", 0),
     )
 
 
-Json = Mapping[str, Any]
+def _run(row: Json) -> Run:
+    moments = ("state_since", "deadline", "cancel_requested_at")
+    named = {name: row[name] for name in Run.__dataclass_fields__}
+    named |= {name: _time(row[name]) if row[name] else None for name in moments}
+    return Run(**{**named, "kind": RunKind(row["kind"]), "state": RunState(row["state"])})
 
 
 def _time(text_: str) -> datetime:

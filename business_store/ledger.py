@@ -13,11 +13,11 @@ from sqlalchemy import Connection
 
 from business_store.agreement import conclude
 from business_store.database import Store
-from business_store.facts import load_facts
+from business_store.facts import owned_facts, read_facts
 from business_store.operations import permit, record_answer, record_probe, throttle, unsealed
 from business_store.requests import relink
 from business_store.reviews import ReviewTerms, ensure_review
-from business_store.runs import Move, fenced, load_run, lock_run, move, move_through_running, nudge_seen, want_nudge
+from business_store.runs import Move, move, move_through_running, want_nudge
 from business_store.settlements import Patience, apply_settlement
 from business_store.versions import record_snapshot
 from domain.errors import Superseded
@@ -52,13 +52,14 @@ class Ledger:
     def facts(self, run_id: str) -> Facts:
         """What is known now, without a lock: for deciding what to read outside."""
         with self._store.reading() as connection:
-            return load_facts(connection, load_run(connection, run_id))
+            return read_facts(connection, run_id)
 
     def _owned(self, call: StepCall, work: Callable[[Connection, Facts], T]) -> T:
         def transaction(connection: Connection) -> T:
-            run = fenced(connection, lock_run(connection, call.run_id), call.execution)
-            nudge_seen(connection, run.id)
-            return work(connection, load_facts(connection, run))
+            facts, owned = owned_facts(connection, call.run_id, call.execution)
+            if not owned:
+                raise Superseded("a newer execution owns this run", run=call.run_id)
+            return work(connection, facts)
 
         return self._store.write(transaction)
 
@@ -69,13 +70,17 @@ class Ledger:
     def begin(self, call: StepCall, process: Process[Any], taken: Taken | None) -> Kept:
         """Take the run up: record the snapshot, ask for the decision that its newest version needs."""
 
-        def work(connection: Connection, facts: Facts) -> tuple[Facts, Standing]:
+        def work(connection: Connection, before: Facts) -> tuple[Facts, Standing]:
+            facts = before
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
             if facts.run.state is S.QUEUED:
-                facts = load_facts(connection, move(connection, facts.run, Move(S.RUNNING, "started", call.step)))
+                started = move(connection, facts.run, Move(S.RUNNING, "started", call.step))
+                facts = replace(facts, run=started)
             facts = unsealed(connection, _noted(connection, facts, process, taken))
-            return facts, ensure_review(connection, facts, process, self._terms(process))
+            standing = ensure_review(connection, facts, process, self._terms(process))
+            unmatched = call.woken and not before.hints and standing.run.seq == before.run.seq
+            return facts, _unmatched(connection, standing) if unmatched else standing
 
         return self._owned(call, work)
 
@@ -142,21 +147,18 @@ class Ledger:
     ) -> tuple[Facts, Standing]:
         """Evidence commits whoever owns the run by now; only the transition needs the owner."""
 
-        def transaction(connection: Connection) -> tuple[Facts, Standing] | Superseded:
-            run = lock_run(connection, call.run_id)
+        def transaction(connection: Connection) -> tuple[Facts, Standing] | None:
             record(connection)
-            try:
-                run = fenced(connection, run, call.execution)
-            except Superseded as superseded:
-                if run.is_open:
-                    want_nudge(connection, run.id)
-                return superseded
-            facts = load_facts(connection, run)
-            return facts, self._settled(connection, facts, process, line)
+            facts, owned = owned_facts(connection, call.run_id, call.execution)
+            if owned:
+                return facts, self._settled(connection, facts, process, line)
+            if facts.run.is_open:
+                want_nudge(connection, call.run_id)
+            return None
 
         kept = self._store.write(transaction)
-        if isinstance(kept, Superseded):
-            raise kept
+        if kept is None:
+            raise Superseded("a newer execution owns this run", run=call.run_id)
         return kept
 
     def settle(self, call: StepCall, process: Process[Any], line: Line) -> Kept:
@@ -212,6 +214,15 @@ class Ledger:
         return self._owned(call, work)
 
 
+def _unmatched(connection: Connection, standing: Standing) -> Standing:
+    """Somebody signaled the execution and nothing in the store stands behind it: an event notes it, nothing follows."""
+    run = standing.run
+    noted = Move(
+        run.state, run.reason, "review", 0, run.next_owner, run.deadline, {"unmatched_signal": True}, run.tries
+    )
+    return replace(standing, run=move(connection, run, noted))
+
+
 def _held(run: Run) -> Standing:
     return Standing(run, Then.WAIT if run.is_open else Then.ENDED)
 
@@ -222,7 +233,7 @@ def _noted(connection: Connection, facts: Facts, process: Process[Any], taken: T
         return facts
     if taken.live != facts.subject:
         relink(connection, facts.run.request_id, taken.live)
-        facts = load_facts(connection, facts.run)
+        facts = replace(facts, subject=taken.live)
     return record_snapshot(connection, facts, process, taken)
 
 

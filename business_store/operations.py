@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from sqlalchemy import Connection, text
 
-from business_store.facts import load_facts
-from business_store.runs import Move, move_through_running
+from business_store.runs import Move, Rider, move_through_running
 from domain.canonical import sha256
 from domain.operations import Answered, Looked, PermitAsked, Sendable, proved_absent
 from domain.permits import Asking, Follow, Line, Permission, Permitted, Refused, permission
@@ -15,30 +15,36 @@ from domain.records import Facts, Operation, StoredVersion
 from domain.signals import Evidence
 from domain.states import RunState
 
-INSERT_OPERATION = text("""
-    INSERT INTO operation (key, request_id, run_id, step, generation, input_version, policy_version, system, kind,
-        content, content_sha256, outcome, in_flight_attempt, in_flight_until)
-    VALUES (:key, :request, :run, :step, :generation, :version, :policy, :system, :kind, :content, :sha, 'unknown',
-        :attempt, :lease_until)
-""")
-TAKE_OFF = text("""
-    UPDATE operation SET outcome = 'unknown', in_flight_attempt = :attempt, in_flight_until = :lease_until
-    WHERE key = :key AND (in_flight_attempt IS NULL OR in_flight_until <= clock_timestamp()) RETURNING key
-""")
-INSERT_ATTEMPT = text("""
-    INSERT INTO attempt (operation_key, number, run_id, decision_id, epoch, engine_run, permitted_at, send_before,
-        lease_until, content_sha256, token)
-    VALUES (:key, :attempt, :run, :decision, :epoch, :engine_run, :now, :send_before, :lease_until, :sha, :token)
-""")
+INSERT_OPERATION = """
+    taken AS (
+        INSERT INTO operation (key, request_id, run_id, step, generation, input_version, policy_version, system, kind,
+            content, content_sha256, outcome, in_flight_attempt, in_flight_until)
+        VALUES (:key, :request, :run, :step, :generation, :version, :policy, :system, :kind, :content, :sha, 'unknown',
+            :attempt, :lease_until)
+    )
+"""
+TAKE_OFF = """
+    taken AS (
+        UPDATE operation SET outcome = 'unknown', in_flight_attempt = :attempt, in_flight_until = :lease_until
+        WHERE key = :key AND (in_flight_attempt IS NULL OR in_flight_until <= clock_timestamp())
+    )
+"""
+INSERT_ATTEMPT = """
+    permitted AS (
+        INSERT INTO attempt (operation_key, number, run_id, decision_id, epoch, engine_run, permitted_at, send_before,
+            lease_until, content_sha256, token)
+        VALUES (:key, :attempt, :run, :decision, :epoch, :engine_run, :now, :send_before, :lease_until, :sha, :token)
+    )
+"""
 BY_TOKEN = text("SELECT number, send_before, lease_until, decision_id FROM attempt WHERE token = :token")
 
 
 def permit(connection: Connection, facts: Facts, asked: PermitAsked) -> Permission:
     """Under the request lock: write operation and attempt, or say why not. The first permit seals the version."""
-    given = connection.execute(BY_TOKEN, {"token": asked.token}).first()
-    if given is not None:
-        return Permitted(given.number, given.send_before, given.lease_until, given.decision_id)
     target, line = facts.target, facts.line(asked.sendable.step)
+    given = _given_before(connection, line, asked.token)
+    if given is not None:
+        return given
     if target is None or _former_exists(facts, asked.sendable):
         return Refused("former_generation_exists" if target else "no_version", Follow.OPERATOR)
     same = line if line is not None and line.generation == asked.sendable.generation else None
@@ -48,6 +54,14 @@ def permit(connection: Connection, facts: Facts, asked: PermitAsked) -> Permissi
     if isinstance(answer, Permitted):
         _write(connection, facts, asked, answer)
     return answer
+
+
+def _given_before(connection: Connection, line: Operation | None, token: str) -> Permitted | None:
+    """The permit that a commit whose answer was lost has written already."""
+    if line is None or line.in_flight_until is None:
+        return None
+    row = connection.execute(BY_TOKEN, {"token": token}).first()
+    return Permitted(row.number, row.send_before, row.lease_until, row.decision_id) if row else None
 
 
 def _former_exists(facts: Facts, sendable: Sendable) -> bool:
@@ -103,7 +117,6 @@ def _write(connection: Connection, facts: Facts, asked: PermitAsked, permitted: 
         "lease_until": permitted.lease_until,
         "token": asked.token,
     }
-    connection.execute(INSERT_OPERATION if permitted.attempt == 1 else TAKE_OFF, named)
     evidence = {"operation": sendable.key, "content_sha256": sha256(sendable.content).hex()}
     evidence |= {"decision": permitted.decision_id, "send_before": permitted.send_before.isoformat()}
     made = Move(
@@ -114,9 +127,9 @@ def _write(connection: Connection, facts: Facts, asked: PermitAsked, permitted: 
         evidence=evidence,
         tries=run.tries,
         seal=run.sealed_version or target.version.number,
+        riders=(Rider(INSERT_OPERATION if permitted.attempt == 1 else TAKE_OFF, named), Rider(INSERT_ATTEMPT, named)),
     )
     move_through_running(connection, run, made)
-    connection.execute(INSERT_ATTEMPT, named)
 
 
 INSERT_ANSWER = text("""
@@ -178,17 +191,19 @@ def record_probe(connection: Connection, looked: Looked) -> None:
     )
 
 
-SETTLE = text("""
-    UPDATE operation SET outcome = :outcome, settled_by = :by, reference = coalesce(:reference, reference),
-        in_flight_attempt = NULL, in_flight_until = NULL
-    WHERE key = :key
-""")
+SETTLE = """
+    settled AS (
+        UPDATE operation SET outcome = :outcome, settled_by = :by, reference = coalesce(:reference, reference),
+            in_flight_attempt = NULL, in_flight_until = NULL
+        WHERE key = :key
+    )
+"""
 LAND = text("UPDATE operation SET in_flight_attempt = NULL, in_flight_until = NULL WHERE key = :key")
 
 
-def set_outcome(connection: Connection, key: str, outcome: str, by: str, reference: str | None = None) -> None:
-    """Project a settled outcome onto the operation's row."""
-    connection.execute(SETTLE, {"key": key, "outcome": outcome, "by": by, "reference": reference})
+def settled(key: str, outcome: str, by: str, reference: str | None = None) -> Rider:
+    """The projection of a settled outcome onto the operation's row, riding in the transition that it causes."""
+    return Rider(SETTLE, {"key": key, "outcome": outcome, "by": by, "reference": reference})
 
 
 def land(connection: Connection, key: str) -> None:
@@ -203,4 +218,4 @@ def unsealed(connection: Connection, facts: Facts) -> Facts:
         return facts
     run = facts.run
     made = Move(run.state, "seal_lifted", "snapshot", next_owner=run.next_owner, deadline=run.deadline, unseal=True)
-    return load_facts(connection, move_through_running(connection, run, made))
+    return replace(facts, run=move_through_running(connection, run, made))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from business_store.actors import Actor
-from business_store.facts import load_facts
-from business_store.operations import set_outcome
-from business_store.runs import Move, lock_run, move, want_nudge
+from business_store.facts import locked_facts
+from business_store.operations import settled
+from business_store.runs import Move, Rider, move, want_nudge
 from business_store.sweeping import restart_if_lost
 from domain.canonical import sha256
 from domain.errors import InvalidInput, NotAuthorised, ResolutionRefused
@@ -59,7 +59,7 @@ def resolve(connection: Connection, actor: Actor, asked: ResolutionAsked) -> Res
     if "operator" not in actor.roles or not actor.active:
         raise NotAuthorised("resolving needs the role operator", role="operator")
     _require_text(asked)
-    facts = load_facts(connection, lock_run(connection, asked.run_id))
+    facts = locked_facts(connection, asked.run_id)
     in_doubt = {operation.key: operation for operation in facts.in_doubt()}
     permitted = permitted_actions(facts.run.state, tuple(in_doubt))
     if asked.action not in permitted:
@@ -107,7 +107,6 @@ class _Resolving:
                 self._insert("propose_write_off"), self.asked.run_id, "write_off", self.facts.run.state, True
             )
         resolution_id = self._insert(self.asked.action)
-        self._project(resolution_id)
         return Resolved(resolution_id, self.asked.run_id, self.asked.action, self._moved(resolution_id))
 
     def _refuse_in_flight(self) -> None:
@@ -144,7 +143,7 @@ class _Resolving:
         self.connection.execute(INSERT, {**named, **who, **kept})
         return resolution_id
 
-    def _project(self, resolution_id: str) -> None:
+    def _outcome(self, resolution_id: str) -> tuple[Rider, ...]:
         outcomes = {
             Action.CONFIRM: "accepted",
             Action.NOT_EXECUTED: "not_sent",
@@ -152,9 +151,9 @@ class _Resolving:
         }
         outcome = outcomes.get(self.asked.action)
         if outcome is None or self.operation is None:
-            return
+            return ()
         reference = self.asked.reference if self.asked.action is Action.CONFIRM else None
-        set_outcome(self.connection, self.operation.key, outcome, f"operator:{resolution_id}", reference)
+        return (settled(self.operation.key, outcome, f"operator:{resolution_id}", reference),)
 
     def _moved(self, resolution_id: str) -> str:
         over = self.asked.action in (Action.FAIL, Action.WRITE_OFF)
@@ -168,7 +167,7 @@ class _Resolving:
         run = move(
             self.connection,
             self.facts.run,
-            Move(to, reason, step, evidence=evidence),
+            Move(to, reason, step, evidence=evidence, riders=self._outcome(resolution_id)),
             (ActorKind.OPERATOR, self.actor.id),
         )
         if run.is_open:

@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, text
+from sqlalchemy import Connection, RowMapping, TextClause, text
 
-from domain.errors import NotFound, RaceLost, Superseded
-from domain.execution import CODE_VERSION, Execution
+from domain.errors import NotFound, RaceLost
+from domain.execution import CODE_VERSION
 from domain.records import Run
 from domain.states import MOVES, ActorKind, RunKind, RunState, check_move
 
@@ -51,30 +52,12 @@ def _found(row: RowMapping | None, run_id: str) -> Run:
     return as_run(row)
 
 
-CLAIM = text("""
-    WITH seen AS (
-        INSERT INTO engine_execution (run_id, epoch, engine_run) VALUES (:run, :epoch, :engine_run)
-        ON CONFLICT DO NOTHING RETURNING engine_run
-    )
-    UPDATE run SET engine_run = seen.engine_run, engine_health = 'ok', engine_checked_at = clock_timestamp()
-    FROM seen WHERE run.id = :run RETURNING run.engine_run
-""")
+@dataclass(frozen=True, slots=True)
+class Rider:
+    """A statement that is written in the very statement of a transition, as a common table expression."""
 
-
-def fenced(connection: Connection, run: Run, execution: Execution) -> Run:
-    """The run, if this execution owns it: the newest execution of the highest epoch does.
-
-    An execution that was seen before and is not the owner any more raises Superseded; one never seen is newer than all
-    that were (a reset makes a new one), so it takes over.
-    """
-    if execution.epoch < run.engine_epoch:
-        raise Superseded("a later epoch owns this run", run=run.id)
-    if run.engine_run == execution.engine_run or not run.is_open:
-        return run
-    named = {"run": run.id, "epoch": execution.epoch, "engine_run": execution.engine_run}
-    if connection.execute(CLAIM, named).first() is None:
-        raise Superseded("a newer execution owns this run", run=run.id)
-    return run
+    sql: str
+    parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +74,11 @@ class Move:
     tries: int = 0
     seal: int | None = None
     unseal: bool = False
+    riders: tuple[Rider, ...] = ()
 
 
-MOVE = text("""
-    WITH moved AS (
+MOVED = """
+    moved AS (
         UPDATE run SET state = :next, seq = seq + 1, reason = :reason, deadline = :deadline, next_owner = :next_owner,
             state_since = CASE WHEN state = :next THEN state_since ELSE clock_timestamp() END, tries = :tries,
             sealed_version = CASE WHEN :unseal THEN NULL ELSE coalesce(:seal, sealed_version) END
@@ -109,7 +93,13 @@ MOVE = text("""
         FROM moved
     )
     SELECT seq, state_since, sealed_version FROM moved
-""")
+"""
+
+
+@cache
+def _moving(riders: tuple[str, ...]) -> TextClause:
+    """The one statement: what rides along, the conditional update of the run, and its event."""
+    return text("WITH " + ",".join([*riders, MOVED]))
 
 
 SAID = text("""
@@ -127,9 +117,11 @@ def move(
     """
     check_move(by[0], run.state, made.to)
     parameters = _parameters(run, made, by)
-    if _same_as_now(run, made) and (not made.evidence or connection.execute(SAID, parameters).scalar()):
+    repeated = not made.riders and _same_as_now(run, made)
+    if repeated and (not made.evidence or connection.execute(SAID, parameters).scalar()):
         return run
-    row = connection.execute(MOVE, parameters).first()
+    statement = _moving(tuple(rider.sql for rider in made.riders))
+    row = connection.execute(statement, parameters).first()
     if row is None:
         raise RaceLost("the run moved meanwhile", run=run.id, next_actions=["read it again"])
     return Run(
@@ -182,16 +174,11 @@ def _parameters(run: Run, made: Move, by: tuple[ActorKind, str]) -> dict[str, An
         "actor_kind": by[0],
         "actor_id": by[1],
         "code_version": CODE_VERSION,
+        **{name: value for rider in made.riders for name, value in rider.parameters.items()},
     }
 
 
-SEEN = text("UPDATE run SET nudge_seen = nudge WHERE id = :run AND nudge_seen < nudge")
 NUDGE = text("UPDATE run SET nudge = nudge + 1, nudged_at = clock_timestamp() WHERE id = :run")
-
-
-def nudge_seen(connection: Connection, run_id: str) -> None:
-    """The run's execution has looked: every hint until now has arrived."""
-    connection.execute(SEEN, {"run": run_id})
 
 
 def want_nudge(connection: Connection, run_id: str) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
 
-from business_store.operations import land, set_outcome
-from business_store.runs import Move, move_through_running
+from business_store.operations import land, settled
+from business_store.runs import Move, Rider, move_through_running
 from domain.contracts import Accept, AskOperator, AwaitCallback, Contract, ProbeAt, Reject, Resend
 from domain.execution import Then
 from domain.operations import evidence_of
-from domain.records import Facts, Operation, Standing
+from domain.records import Facts, Operation, Run, Standing
 from domain.recovery import proved_unexecuted, settle, window_end
 from domain.states import RunState
 
@@ -73,30 +73,35 @@ class _Settling:
         return Standing(self.facts.run, Then.GO_ON)
 
     def _accepted(self, reference: str) -> Standing:
-        set_outcome(self.connection, self.operation.key, "accepted", "evidence", reference)
-        return Standing(self._move(S.RUNNING, "accepted", None, reference=reference), Then.GO_ON)
+        outcome = settled(self.operation.key, "accepted", "evidence", reference)
+        made = self._made(S.RUNNING, "accepted", None, {"reference": reference})
+        return Standing(self._moved(made, outcome), Then.GO_ON)
 
     def _rejected(self, code: str) -> Standing:
-        set_outcome(self.connection, self.operation.key, "rejected", f"answer:{code}"[:200])
-        return self._needs_operator("provider_rejected", code=code)
+        outcome = settled(self.operation.key, "rejected", f"answer:{code}"[:200])
+        made = self._made(S.NEEDS_OPERATOR, "provider_rejected", None, {"code": code})
+        return Standing(self._moved(made, outcome), Then.WAIT)
 
     def _resend(self, not_before: datetime) -> Standing:
         attempts = self.operation.evidence.attempts
         if not all(proved_unexecuted(attempt, attempts) for attempt in attempts):
             return self._unknown("provider_outcome_unknown", not_before)
-        set_outcome(self.connection, self.operation.key, "not_sent", "answer")
-        return self._retry(not_before)
+        made = self._retry(not_before)
+        run = self._moved(made, settled(self.operation.key, "not_sent", "answer"))
+        return Standing(run, Then.WAIT, None if made.to is S.NEEDS_OPERATOR else not_before)
 
-    def _retry(self, not_before: datetime) -> Standing:
+    def _retry(self, not_before: datetime) -> Move:
+        """Quietly when it is soon, shown as `retrying` when it is not, and by a person after the last try."""
         count, code = len(self.operation.evidence.attempts), self._last_code()
         if count >= self.patience.sends:
-            return self._needs_operator("provider_unreachable", code=code)
+            return self._made(S.NEEDS_OPERATOR, "provider_unreachable", None, {"code": code})
         if not_before - self.facts.now <= self.patience.quick:
-            run = self._move(S.RUNNING, "not_sent", None, code=code)
-        else:
-            of = {"code": code, "n": count, "m": self.patience.sends, "next": not_before.isoformat()}
-            run = self._move(S.RETRYING, "not_sent", not_before, **of)
-        return Standing(run, Then.WAIT, not_before)
+            return self._made(S.RUNNING, "not_sent", None, {"code": code})
+        of = {"code": code, "n": count, "m": self.patience.sends, "next": not_before.isoformat()}
+        return self._made(S.RETRYING, "not_sent", not_before, of)
+
+    def _moved(self, made: Move, outcome: Rider) -> Run:
+        return move_through_running(self.connection, self.facts.run, replace(made, riders=(outcome,)))
 
     def _last_code(self) -> str:
         answers = self.operation.evidence.attempts[-1].answers
@@ -118,7 +123,7 @@ class _Settling:
         made = self._made(S.NEEDS_OPERATOR, reason, None, evidence)
         return Standing(move_through_running(self.connection, self.facts.run, made), Then.WAIT)
 
-    def _move(self, to: RunState, reason: str, deadline: datetime | None, **evidence: Any) -> Any:  # noqa: ANN401
+    def _move(self, to: RunState, reason: str, deadline: datetime | None, **evidence: Any) -> Run:  # noqa: ANN401
         return move_through_running(self.connection, self.facts.run, self._made(to, reason, deadline, evidence))
 
     def _made(self, to: RunState, reason: str, deadline: datetime | None, evidence: dict[str, Any]) -> Move:

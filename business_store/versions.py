@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from sqlalchemy import Connection, text
 
 from business_store.actors import identified
-from business_store.facts import load_facts
+from business_store.facts import read_facts
 from business_store.requests import link_subject
 from business_store.runs import Move, move
 from domain.approvals import Outcome, carry_over
@@ -47,11 +48,11 @@ def record_snapshot(connection: Connection, facts: Facts, process: Process, take
         _keep_stale(connection, facts, taken)
     if disposition is Disposition.READ:
         _insert(connection, facts, taken)
-        facts = _amended(connection, load_facts(connection, facts.run), process)
+        facts = _amended(connection, read_facts(connection, facts.run.id), process)
     if taken.upto:
         named = {"disposition": disposition, "request": facts.run.request_id, "upto": taken.upto}
         connection.execute(CLOSE, named)
-        facts = load_facts(connection, facts.run)
+        facts = replace(facts, unread=0, inline=None)
     return facts
 
 
@@ -123,7 +124,8 @@ def _noted(connection: Connection, facts: Facts, reason: str, evidence: dict[str
     noted = Move(
         run.state, reason, step="snapshot", next_owner=run.next_owner, deadline=run.deadline, evidence=evidence
     )
-    return load_facts(connection, move(connection, run, noted))
+    move(connection, run, noted)
+    return read_facts(connection, run.id)
 
 
 def _carry_over(connection: Connection, facts: Facts, process: Process) -> bool:  # type: ignore[type-arg]

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from business_store.facts import load_facts
+from business_store.facts import read_facts
 from business_store.runs import load_run
 from domain.contracts import AwaitCallback, Contract, ProbeAt, Resend, Settlement
 from domain.errors import NotFound
@@ -29,7 +29,7 @@ def _instant(moment: datetime | None) -> str | None:
 
 def run_view(connection: Connection, run_id: str, contracts: Mapping[str, tuple[Contract, ...]]) -> dict[str, Any]:
     """One run as every door shows it. `contracts` by `system.operation` give the resend window. Raises NotFound."""
-    facts = load_facts(connection, load_run(connection, run_id))
+    facts = read_facts(connection, run_id)
     run, shown = facts.run, _shown(facts)
     return {
         "run": run.id,

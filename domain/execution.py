@@ -42,6 +42,8 @@ class StepCall:
     step: str
     quick_reads: bool = True
     """Whether the engine repeats this activity by itself when an outside read fails; never where it also sends."""
+    woken: bool = False
+    """Whether a signal ended the wait before this call."""
 
 
 class Then(StrEnum):

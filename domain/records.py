@@ -104,6 +104,8 @@ class Facts:
     """The newest unread delivery that carries its inputs itself."""
     throttles: Mapping[str, datetime]
     subjects_collide: bool
+    hints: int = 0
+    """Recorded hints that the run's execution had not seen before this transaction."""
 
     @property
     def newest(self) -> StoredVersion | None:

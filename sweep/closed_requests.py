@@ -12,9 +12,8 @@ from sqlalchemy import Connection
 from activities.snapshots import Snapshots
 from business_store.agreement import held_materially
 from business_store.database import Store
-from business_store.facts import load_facts
+from business_store.facts import locked_facts, read_facts
 from business_store.requests import insert_run, live_run
-from business_store.runs import load_run, lock_run
 from business_store.versions import record_snapshot
 from domain.errors import ReadFailed, SubjectGone
 from domain.ports import Crm
@@ -50,11 +49,11 @@ class ClosedRequests:
     def _facts(self, request_id: str) -> Facts | None:
         with self.store.reading() as connection:
             newest = live_run(connection, request_id)
-            return load_facts(connection, load_run(connection, newest[0])) if newest else None
+            return read_facts(connection, newest[0]) if newest else None
 
     def _record(self, connection: Connection, run_id: str, process: Process[Any], taken: Taken) -> None:
         """Material after success opens a revision, queued; after any other end the version waits for a repair."""
-        run = lock_run(connection, run_id)
-        facts = record_snapshot(connection, load_facts(connection, run), process, taken)
+        facts = record_snapshot(connection, locked_facts(connection, run_id), process, taken)
+        run = facts.run
         if run.state is RunState.SUCCEEDED and process.revises_after_success and held_materially(facts, process):
             insert_run(connection, run.request_id, process, RunKind.REVISION, run.correlation_id, run.id)

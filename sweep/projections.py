@@ -9,8 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from business_store.database import Store
-from business_store.facts import load_facts
-from business_store.runs import load_run
+from business_store.facts import read_facts
 from business_store.sweeping import Unprojected, postpone_projection, projected, unprojected
 from domain.errors import CounterfoilError, SubjectGone
 from domain.ports import Crm
@@ -47,7 +46,7 @@ class Projector:
 
     def _written(self, row: Unprojected) -> bool | None:
         with self.store.reading() as connection:
-            facts = load_facts(connection, load_run(connection, row.run_id))
+            facts = read_facts(connection, row.run_id)
         crm = self.crms.get(facts.subject.system)
         if crm is None:
             return False

@@ -47,6 +47,7 @@ class BusinessRun:
     def __init__(self, start: Start) -> None:
         self._start = start
         self._nudges = 0
+        self._woken = False
         self._told: Directive | None = None
         workflow.set_signal_handler(NUDGE, self._nudge)
         workflow.set_dynamic_signal_handler(self._unknown_signal)
@@ -119,7 +120,7 @@ class BusinessRun:
         seconds = self._start.send_seconds if sends else self._start.read_seconds
         told: Directive = await workflow.execute_activity(
             activity,
-            StepCall(self._start.run_id, execution, step, quick_reads=not sends),
+            StepCall(self._start.run_id, execution, step, quick_reads=not sends, woken=self._woken),
             result_type=Directive,
             start_to_close_timeout=timedelta(seconds=seconds),
             retry_policy=ONE_ATTEMPT if sends else READ_RETRIES,
@@ -148,7 +149,9 @@ class BusinessRun:
                 timeout_summary=told.summary,
             )
         except TimeoutError:
-            return
+            self._woken = False
+        else:
+            self._woken = True
 
 
 def _listed(told: Directive) -> tuple[object, ...]:

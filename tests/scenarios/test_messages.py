@@ -49,11 +49,18 @@ BY_UI: dict[str, list[Payload]] = {
 
 
 @pytest.fixture(scope="module")
-def waiting(shared: World) -> str:
-    """A run that waits for approval while everything is thrown at it."""
+def waiting(shared: World, engine: EngineView) -> str:
+    """A run that waits for approval while everything is thrown at it; its first unmatched signal is noted already."""
     run_id = shared.submit(shared.seed().company_id)
     shared.wait_state(run_id, "awaiting_review")
+    engine.send(run_id, "nudge")
+    eventually(lambda: unmatched(shared, run_id))
     return run_id
+
+
+def unmatched(shared: World, run_id: str) -> list[dict[str, Any]]:
+    """Events that note a signal with nothing in the store behind it."""
+    return [event for event in shared.events(run_id) if event["evidence"].get("unmatched_signal")]
 
 
 def settled(shared: World, engine: EngineView, run_id: str) -> None:
@@ -80,6 +87,21 @@ def signal_raw(engine: EngineView, run_id: str, name: str, payloads: list[Payloa
     if payloads:
         request.input.CopyFrom(Payloads(payloads=payloads))
     engine.run(engine.client.workflow_service.signal_workflow_execution(request))
+
+
+def test_c39_an_unmatched_signal_is_noted_once_and_moves_nothing(
+    shared: World, engine: EngineView, waiting: str
+) -> None:
+    (noted,) = unmatched(shared, waiting)
+    assert (noted["previous"], noted["next"], noted["reason"]) == (
+        "awaiting_review",
+        "awaiting_review",
+        "review_opened",
+    )
+    for _ in range(3):
+        engine.send(waiting, "nudge")
+    settled(shared, engine, waiting)
+    assert unmatched(shared, waiting) == [noted]
 
 
 @pytest.mark.parametrize("words", BY_COMMAND_LINE.values(), ids=BY_COMMAND_LINE.keys())
