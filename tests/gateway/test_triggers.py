@@ -138,6 +138,20 @@ def test_c04_inputs_sent_along_are_ordered_by_their_own_time(shared: World, send
     assert inputs(shared, run_id, 2)["name"] == "Third"
 
 
+def test_c19_an_inline_amendment_changes_what_it_names_and_nothing_else(shared: World, sender: Sender) -> None:
+    request_id, noon = f"preq-{secrets.token_hex(4)}", datetime.now(UTC) - timedelta(hours=1)
+    sender.request("submitted", request_id, PARTNER, noon)
+    key = f"default-request-{request_id}"
+    run_id = eventually(lambda: shared.http.get("/runs", params={"business_key": key}).json())[0]["run"]
+    shared.wait_state(run_id, "awaiting_review")
+    sender.request("amended", request_id, {"name": "Nordwind Neu GmbH"}, noon + timedelta(minutes=1))
+    shared.wait_version(run_id, 2)
+    assert inputs(shared, run_id, 2) == {**inputs(shared, run_id, 1), "name": "Nordwind Neu GmbH"}
+    sender.request("amended", request_id, {"iban": None}, noon + timedelta(minutes=2))
+    cleared = shared.wait_state(run_id, "waiting", reason="inputs_incomplete")
+    assert (cleared["input_version"], inputs(shared, run_id, 3)["iban"]) == (3, None)
+
+
 @pytest.mark.parametrize("order", ["change first", "submission first", "together"])
 def test_c06_a_change_before_the_submission_is_neither_lost_nor_a_second_run(
     shared: World, sender: Sender, order: str
