@@ -23,7 +23,7 @@ from operating.logs import write_logs
 from operating.traces import flush_traces, trace_as
 from settings import Settings, SettingsError, load_settings
 from sweep.engine import Engine, connect
-from workflows.partner_onboarding import PartnerOnboarding
+from workflows.registry import WORKFLOWS
 
 log = logging.getLogger("worker")
 SAID = {True: "ok", False: "unreachable"}
@@ -109,7 +109,7 @@ def _worker(client: Client, parts: Parts) -> Worker:
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[PartnerOnboarding],
+        workflows=list(WORKFLOWS.values()),
         activities=[steps.take_snapshot, steps.look_at_review, steps.carry_out, steps.compare_records],
         activity_executor=ThreadPoolExecutor(threads, "activity"),
         max_concurrent_activities=threads,

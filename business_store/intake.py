@@ -87,6 +87,14 @@ SETTLE = text("""
         settled_at = CASE WHEN :disposition = 'pending_read' THEN NULL ELSE clock_timestamp() END
     WHERE id = :id
 """)
+ALSO = text("""
+    INSERT INTO delivery (source, dedupe_key, receipt_id, element, change, system, account, object_type, object_id,
+        occurred_at, made_by, marker, inputs, inputs_sha256, disposition, reason, request_id)
+    SELECT source, dedupe_key || '#' || :request, receipt_id, element, change, system, account, object_type, object_id,
+        occurred_at, made_by, marker, inputs, inputs_sha256, 'pending_read', :reason, :request
+    FROM delivery WHERE (source, dedupe_key) = (:source, :dedupe_key)
+""")
+"""A change of a record that several requests are about is to be read for each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +187,9 @@ class _Intake:
     def _amend(self, element: Delivery, request_ids: Sequence[str], reason: str = "") -> tuple[Accepted, str | None]:
         if not request_ids:
             return Accepted(element.index, Disposition.NO_REQUEST), None
+        known = {"source": self.source, "dedupe_key": element.dedupe_key, "reason": reason}
+        for request_id in request_ids[1:]:
+            self.connection.execute(ALSO, {**known, "request": request_id})
         runs = [self._nudged(request_id) for request_id in request_ids]
         outcome = Accepted(element.index, Disposition.PENDING_READ, reason, next((r for r in runs if r), None))
         return outcome, request_ids[0]
@@ -204,7 +215,7 @@ def starts(process: Process[Any], element: Delivery) -> bool:
     """Whether this element asks for a run of `process`."""
     trigger = process.trigger
     if element.change is Change.SUBMITTED:
-        return True
+        return trigger.inline
     return (
         element.change is Change.PROPERTY
         and (element.subject.system, element.subject.object_type) == (trigger.system, trigger.object_type)

@@ -96,11 +96,10 @@ ONBOARDING = Process(
     name="partner-onboarding",
     policy="2026-12",
     inputs=Partner,
-    trigger=Trigger("hubspot", "0-2", "onboarding_stage", "submitted"),
+    trigger=Trigger("hubspot", "0-2", "onboarding_stage", "submitted", inline=True),
     linked_type="contacts",
     linked_object_type="0-1",
     review=ReviewPolicy(role="supervisor", deadline=timedelta(days=3), valid_for=timedelta(days=14)),
     effects=(CREATE_ACCOUNT, VERIFICATION_TASK),
-    written=frozenset({"counterfoil_state", "counterfoil_reason", "counterfoil_run", "counterfoil_account"}),
     account_step="create-account",
 )

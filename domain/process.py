@@ -21,6 +21,7 @@ class Inputs(BaseModel):
 
 
 P = TypeVar("P", bound=Inputs)
+PROJECTED = frozenset({"counterfoil_state", "counterfoil_reason", "counterfoil_run", "counterfoil_account"})
 
 
 def crm(name: str, *, material: bool = True, default: Any = ...) -> Any:  # noqa: ANN401 (pydantic's own field type)
@@ -116,6 +117,8 @@ class Trigger:
     object_type: str
     property_name: str
     value: str
+    inline: bool = False
+    """Whether requests that carry their inputs themselves (Standard Webhooks) start a run too; one process at most."""
 
 
 @dataclass(frozen=True)
@@ -126,13 +129,15 @@ class Process(Generic[P]):
     policy: str
     inputs: type[P]
     trigger: Trigger
-    linked_type: str
-    linked_object_type: str
     review: ReviewPolicy
     effects: tuple[Effect[P], ...]
-    written: frozenset[str]
+    linked_type: str = ""
+    linked_object_type: str = ""
+    """Names of the linked record's type in paths and in events; empty where nothing linked is read."""
+    written: frozenset[str] = PROJECTED
     """CRM properties that our projection writes; disjoint from the inputs."""
-    account_step: str
+    account_step: str = ""
+    """The effect whose id the CRM shows as the account; empty where there is none."""
     amend_budget: timedelta = timedelta(days=30)
     fresh_for: timedelta = timedelta(seconds=30)
     operator_role: str = "operator"

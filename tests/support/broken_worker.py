@@ -12,6 +12,7 @@ from domain.execution import Start
 from domain.partner_onboarding import ONBOARDING
 from settings import load_settings
 from workflows.business_run import Ending
+from workflows.registry import WORKFLOWS
 
 
 @workflow.defn(name=ONBOARDING.name, sandboxed=False)
@@ -26,5 +27,5 @@ class Incompatible:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    vars(worker)["PartnerOnboarding"] = Incompatible
+    WORKFLOWS[ONBOARDING.name] = Incompatible
     asyncio.run(worker.main(load_settings()))
