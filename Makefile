@@ -5,7 +5,7 @@ STAMP := .venv/.installed-$(shell cat pyproject.toml requirements.lock | cksum |
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up submit demo test check lock clean
+.PHONY: help up submit demo test check docs lock clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ check: $(STAMP) ## format, lint, types, import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+docs: $(STAMP) ## the generated parts of docs/: settings, states, tutorials
+	@$(BIN)/python docs/generate.py
 
 # The image's own lock holds a part of the other, version by version.
 COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \

@@ -1,0 +1,53 @@
+"""What the pages take from the code is what the code says: `make docs` would change nothing."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def generate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ROOT / "docs" / "generate.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    for page in DOCS.glob("*.md"):
+        shutil.copy(page, tmp_path)
+    return tmp_path
+
+
+def test_the_committed_pages_are_the_generated_ones() -> None:
+    checked = generate("--check")
+    assert (checked.returncode, checked.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("settings.md", "`COUNTERFOIL_BODY_LIMIT`"),
+        ("states.md", "| `needs_operator` | operator |"),
+        ("runbook.md", "| `write_off` |"),
+        ("adding-a-process.md", "class SupplierNotice"),
+        ("adding-a-connector.md", "class BadgeOffice"),
+    ],
+)
+def test_a_stale_page_is_named_and_mended(copied: Path, page: str, text: str) -> None:
+    fresh = (copied / page).read_text()
+    (copied / page).write_text(fresh.replace(text, "something else", 1))
+    assert generate("--check", "--folder", copied).stdout.split(":")[0] == page
+    assert generate("--folder", copied).returncode == 0
+    assert (copied / page).read_text() == fresh
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_has_a_row(name: str) -> None:
+    assert (DOCS / "settings.md").read_text().count(f"| `COUNTERFOIL_{name.upper()}` |") == 1
