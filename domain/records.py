@@ -14,6 +14,9 @@ from domain.process import Snapshot
 from domain.signals import Evidence
 from domain.states import OPEN, RunKind, RunState
 
+KEY_IS_SPENT = frozenset({"window_closed", "sends_exhausted"})
+"""Reasons for which no send of an operation is permitted any more although none has executed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -124,10 +127,16 @@ class Facts:
         return max(found, key=lambda op: op.generation, default=None)
 
     def in_doubt(self) -> tuple[Operation, ...]:
-        """Operations that a person must settle first: unknown ones, and those seen after they were ruled out."""
+        """Operations that a person must settle first: unknown, seen after they were ruled out, or out of sends."""
         ruled_out = ("rejected", "not_sent")
         contradicted = (op for op in self.operations if op.outcome in ruled_out and op.evidence.effect_seen)
-        return (*self.unsettled(), *contradicted)
+        return (*self.unsettled(), *contradicted, *self._spent())
+
+    def _spent(self) -> tuple[Operation, ...]:
+        """Operations that never left and whose key may not be used again: a person rules whether another one may."""
+        if self.run.reason not in KEY_IS_SPENT:
+            return ()
+        return tuple(op for op in self.operations if op.outcome == "not_sent" and op.settled_by == "answer")
 
     def unsettled(self) -> tuple[Operation, ...]:
         """Operations that may have happened and nobody knows."""
@@ -155,13 +164,15 @@ class Taken:
 class Standing:
     """`until` with WAIT: look again at this time at the latest; None means only when nudged (or at the recheck).
 
-    `refused` is the code of the refused permit that led here.
+    `refused` is the code of the refused permit that led here, `settled` the key of the operation that is no longer in
+    doubt since then.
     """
 
     run: Run
     then: Then
     until: datetime | None = None
     refused: str = ""
+    settled: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,6 +302,23 @@ def test_no_word_of_an_operator_takes_back_what_was_seen(book: Book, run_id: str
     assert book.audit() == []
 
 
+def test_a_key_whose_window_closed_before_anything_left_gives_way_to_another(
+    book: Book, run_id: str, operator: Actor
+) -> None:
+    """Nobody could send for a day; what never left must not keep the run from ever going on."""
+    granted = book.permit(run_id)
+    assert book.answer(run_id, granted, NOT_SENT).run.state == "running"
+    book.contracts[STEPS[0]] = (Keyed(timedelta(hours=1), timedelta(hours=1), Stored.ALL_STARTED),)
+    standing = book.refused(run_id)
+    assert (standing.run.state, standing.run.reason) == ("needs_operator", "window_closed")
+    book.resolve(run_id, operator, Action.NOT_EXECUTED)
+    book.contracts[STEPS[0]] = CONTRACTS[STEPS[0]]
+    again = book.permit(run_id)
+    assert (again.sendable.generation, again.sendable.key != granted.sendable.key) == (2, True)
+    book.accepted(run_id, again)
+    assert book.audit() == []
+
+
 def test_evidence_that_a_former_generation_exists_bars_the_next(book: Book, run_id: str, operator: Actor) -> None:
     granted = book.permit(run_id)
     book.answer(run_id, granted, Answer(Signal.MISMATCH, "key_taken"))
