@@ -52,6 +52,6 @@ def _shown(facts: Facts, standing: Standing) -> Shown:
         deadline=run.deadline,
         version=target.version.number if target else 0,
         fingerprint=target.version.fingerprint if target else "",
-        in_doubt=tuple(operation.key for operation in facts.in_doubt()),
+        in_doubt=tuple(each.key for each in facts.in_doubt() if each.key != standing.settled),
         next_look=standing.until if standing.then is Then.WAIT else None,
     )

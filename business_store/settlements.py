@@ -80,7 +80,7 @@ class _Settling:
     def _rejected(self, code: str) -> Standing:
         outcome = settled(self.operation.key, "rejected", f"answer:{code}"[:200])
         made = self._made(S.NEEDS_OPERATOR, "provider_rejected", None, {"code": code})
-        return Standing(self._moved(made, outcome), Then.WAIT)
+        return Standing(self._moved(made, outcome), Then.WAIT, settled=self.operation.key)
 
     def _resend(self, not_before: datetime) -> Standing:
         attempts = self.operation.evidence.attempts
@@ -88,7 +88,8 @@ class _Settling:
             return self._unknown("provider_outcome_unknown", not_before)
         made = self._retry(not_before)
         run = self._moved(made, settled(self.operation.key, "not_sent", "answer"))
-        return Standing(run, Then.WAIT, None if made.to is S.NEEDS_OPERATOR else not_before)
+        until = None if made.to is S.NEEDS_OPERATOR else not_before
+        return Standing(run, Then.WAIT, until, settled=self.operation.key)
 
     def _retry(self, not_before: datetime) -> Move:
         """Quietly when it is soon, shown as `retrying` when it is not, and by a person after the last try."""

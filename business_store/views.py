@@ -14,6 +14,7 @@ from business_store.facts import read_facts
 from business_store.runs import load_run
 from domain.contracts import AwaitCallback, Contract, ProbeAt, Resend, Settlement
 from domain.errors import NotFound
+from domain.reasons import meaning
 from domain.records import Facts, Operation
 from domain.recovery import settle, window_end
 from domain.states import RunState
@@ -44,6 +45,7 @@ def run_view(connection: Connection, run_id: str, contracts: Mapping[str, tuple[
         "shown_as": SHOWN_AS[run.state],
         "explained": EXPLAINED[run.state],
         "reason": run.reason,
+        "meaning": meaning(run.reason),
         "since": _instant(run.state_since),
         "seq": run.seq,
         "waiting_for": waiting_for(shown),

@@ -32,7 +32,7 @@ def _facts(view: View) -> list[tuple[str, object]]:
     times = ("since", "deadline", "resend_window_ends", "cancel_requested_at")
     kept = {name: instant(view[name]) if view[name] else None for name in times}
     return [
-        ("reason", view["reason"]),
+        ("reason", ": ".join(filter(None, (view["reason"], view["meaning"])))),
         ("since", kept["since"]),
         ("waiting for", view["waiting_for"]),
         ("deadline", kept["deadline"]),

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from domain.reasons import meaning
 from domain.resolutions import Action, permitted_actions
 from domain.states import RunState
 
 S = RunState
+AMEND = "amend the record in the CRM"
 
 SHOWN_AS: dict[RunState, str] = {
     S.QUEUED: "Accepted, not started",
@@ -71,7 +73,7 @@ def waiting_for(shown: Shown) -> str | None:
         case S.AWAITING_REVIEW | S.NEEDS_OPERATOR | S.WAITING:
             return shown.next_owner
         case S.OUTCOME_UNKNOWN:
-            return "the provider's answer, by look-up"
+            return "the provider's answer, which is being found out"
         case S.RETRYING:
             return "the next try"
         case S.QUEUED:
@@ -86,7 +88,7 @@ def next_actions(shown: Shown) -> tuple[str, ...]:
         seen = f"{shown.run_id} --version {shown.version} --fingerprint {shown.fingerprint}"
         return tuple(f"counterfoil {verb} {seen}" for verb in ("approve", "reject", "request-changes"))
     if shown.state is S.WAITING:
-        return ("amend the record in the CRM",)
+        return (AMEND,)
     return tuple(_resolve(shown, action) for action in permitted_actions(shown.state, shown.in_doubt))
 
 
@@ -100,22 +102,49 @@ def _instant(moment: datetime) -> str:
 
 
 def summary(shown: Shown) -> str:
-    """One plain line for a timer or activity in Temporal UI."""
-    return f"{SHOWN_AS[shown.state]} ({shown.reason}), version {shown.version}"
+    """One plain line for a timer in Temporal UI: what is waited for, and until when."""
+    version = f", version {shown.version}" if shown.version else ""
+    until = _until(shown)
+    ends = f"; {until[0].lower()} {_instant(until[1])}" if until else ""
+    return f"{SHOWN_AS[shown.state]} ({shown.reason}){version}{ends}"
+
+
+def _until(shown: Shown) -> tuple[str, datetime] | None:
+    """The time that matters most to a person, and what happens then."""
+    automatic = {S.OUTCOME_UNKNOWN: "Next look", S.RETRYING: "Next try"}.get(shown.state)
+    if automatic and shown.next_look is not None:
+        return automatic, shown.next_look
+    return ("Deadline", shown.deadline) if shown.deadline is not None and not automatic else None
 
 
 def details(shown: Shown, link: str) -> str:
     """Markdown for the current details of a workflow in Temporal UI."""
-    lines = [f"**{SHOWN_AS[shown.state]}**: {EXPLAINED[shown.state]}", "", f"- Reason: `{shown.reason}`"]
-    lines.append(f"- Since: {_instant(shown.since)}")
-    lines.append(f"- Input version: {shown.version}")
-    whom = waiting_for(shown)
+    lines = [f"**{SHOWN_AS[shown.state]}**: {EXPLAINED[shown.state]}", "", *_facts(shown)]
+    return "\n".join([*lines, "", *_acting(shown, f"[{shown.run_id}]({link})")])
+
+
+def _facts(shown: Shown) -> list[str]:
+    why, whom, until = meaning(shown.reason), waiting_for(shown), _until(shown)
+    lines = [f"- Reason: `{shown.reason}`" + (f", {why}" if why else "")]
     if whom:
         lines.append(f"- Waiting for: {whom}")
-    if shown.next_look is not None:
-        lines.append(f"- Next look: {_instant(shown.next_look)}")
-    if shown.deadline is not None:
-        label = "Resend window ends" if shown.state is S.OUTCOME_UNKNOWN else "Deadline"
-        lines.append(f"- {label}: {_instant(shown.deadline)}")
-    lines += [f"- Permitted: `{action}`" for action in next_actions(shown)]
-    return "\n".join([*lines, "", f"Where to act: [run {shown.run_id}]({link})"])
+    lines.append(f"- Since: {_instant(shown.since)}")
+    if until:
+        lines.append(f"- {until[0]}: {_instant(until[1])}")
+    if shown.state is S.OUTCOME_UNKNOWN and shown.deadline is not None:
+        lines.append(f"- Resend window ends: {_instant(shown.deadline)}")
+    if shown.version:
+        lines.append(f"- Input version: {shown.version}")
+    return lines
+
+
+def _acting(shown: Shown, run: str) -> list[str]:
+    """Where to act and how; a signal from Temporal UI decides nothing, so the way leads out of it."""
+    actions = next_actions(shown)
+    if not actions:
+        return [f"**Nothing to do.** The whole record: {run}"]
+    return [f"**Where to act:** {run}, or", "", *(f"- {_in_markdown(action)}" for action in actions)]
+
+
+def _in_markdown(action: str) -> str:
+    return action if action == AMEND else f"`{action}`"

@@ -26,6 +26,12 @@ with workflow.unsafe.imports_passed_through():
     )
 
 SNAPSHOT, REVIEW, CARRY_OUT, COMPARE = "take-snapshot", "look-at-review", "carry-out", "compare-records"
+TITLES = {
+    SNAPSHOT: "Read the CRM record",
+    REVIEW: "Look for a decision",
+    COMPARE: "Compare the records with what was approved",
+}
+"""Of the activities that every process has; an effect brings its own."""
 NUDGE = "nudge"
 
 
@@ -111,7 +117,7 @@ class BusinessRun:
             try:
                 return self._heard(await self._execute(activity, step, title))
             except ActivityError:
-                await workflow.sleep(pause, summary=f"{title or step} failed: read the store again")
+                await workflow.sleep(pause, summary=f"Step failed, read the store again: {title or TITLES[activity]}")
                 pause = min(pause * 2, LONGEST_FAILED_PAUSE)
 
     async def _execute(self, activity: str, step: str, title: str) -> Directive:
@@ -125,7 +131,7 @@ class BusinessRun:
             start_to_close_timeout=timedelta(seconds=seconds),
             retry_policy=ONE_ATTEMPT if sends else READ_RETRIES,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=title or step.capitalize(),
+            summary=title or TITLES[activity],
         )
         return told
 
