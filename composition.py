@@ -8,13 +8,11 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from temporalio.client import Client
 
 from activities.steps import Steps
 from activities.tools import Tools, Waits
-from business_store.database import Store
+from business_store.database import STORE_AWAY, Store
 from business_store.gauges import Gauges, look
 from business_store.ledger import Ledger
 from business_store.reviews import ReviewTerms
@@ -114,7 +112,7 @@ class Parts:
                 timing=Timing(_seconds(s.send_before), _seconds(s.send_timeout), _seconds(s.fresh_for)),
                 waits=Waits(_seconds(s.recheck), _seconds(s.send_timeout)),
                 run_link=self.run_link,
-                store_away=(InterfaceError, InternalError, OperationalError, PoolTimeout),
+                store_away=STORE_AWAY,
             )
         )
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 T = TypeVar("T")
+
+STORE_AWAY: tuple[type[Exception], ...] = (InterfaceError, InternalError, OperationalError, PoolTimeout)
+"""Errors that say the store cannot be reached; any other one is about what was asked of it."""
 
 SERIALIZATION_FAILURE, DEADLOCK = "40001", "40P01"
 TRIES = 6
@@ -34,9 +37,7 @@ class Store:
             hide_parameters=True,
             connect_args={"options": SESSION, "connect_timeout": 5, "application_name": "counterfoil"},
         )
-
-        event.listen(self.engine, "checkin", _note_idle)
-        event.listen(self.engine, "checkout", _ping_if_idle)
+        event.listen(self.engine, "checkout", _refuse_hung_up)
 
     def close(self) -> None:
         """Give all connections back."""
@@ -54,15 +55,19 @@ class Store:
         `work` must be keyed: it is run again after a serialisation failure, a deadlock or a lost connection, and a
         commit whose answer was lost may have happened. Raises sqlalchemy.exc.DBAPIError after the last try.
         """
-        for tries_left in reversed(range(TRIES)):
-            try:
-                with self.engine.begin() as connection:
-                    return work(connection)
-            except DBAPIError as refused:
-                if not tries_left or not safe_to_repeat(refused):
-                    raise
-                time.sleep(0.05 * 2 ** (TRIES - tries_left))
-        raise AssertionError("unreachable")
+        return _repeated(lambda: self._in_transaction(work))
+
+    def _in_transaction(self, work: Callable[[Connection], T]) -> T:
+        with self.engine.begin() as connection:
+            return work(connection)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """What `work` reads at one instant; again when the connection is lost under it."""
+        return _repeated(lambda: self._at_one_instant(work))
+
+    def _at_one_instant(self, work: Callable[[Connection], T]) -> T:
+        with self.reading() as connection:
+            return work(connection)
 
     def ready(self) -> bool:
         """Whether the database answers."""
@@ -73,22 +78,23 @@ class Store:
             return False
 
 
-IDLE_SECONDS = 2.0
-"""A connection that rested this long is asked first: the server may have been restarted meanwhile."""
+def _repeated(attempt: Callable[[], T]) -> T:
+    for tries_left in reversed(range(TRIES)):
+        try:
+            return attempt()
+        except DBAPIError as refused:
+            if not tries_left or not safe_to_repeat(refused):
+                raise
+            time.sleep(0.05 * 2 ** (TRIES - tries_left))
+    raise AssertionError("unreachable")
 
 
-def _note_idle(connection: object, record: Any) -> None:  # noqa: ANN401 (SQLAlchemy's pool record)
-    record.info["idle_since"] = time.monotonic()
-
-
-def _ping_if_idle(connection: Any, record: Any, proxy: object) -> None:  # noqa: ANN401
-    if time.monotonic() - record.info.get("idle_since", time.monotonic()) < IDLE_SECONDS:
-        return
-    try:
-        connection.execute("SELECT")
-        connection.rollback()
-    except psycopg.OperationalError as gone:
-        raise DisconnectionError from gone
+def _refuse_hung_up(connection: Any, record: object, proxy: object) -> None:  # noqa: ANN401 (the driver's own)
+    """A resting connection has nothing to say: what can be read from it is the server's farewell. No round trip."""
+    resting = select.poll()
+    resting.register(connection.fileno(), select.POLLIN)
+    if resting.poll(0):
+        raise DisconnectionError("the server ended this connection while it rested")
 
 
 def safe_to_repeat(refused: DBAPIError) -> bool:

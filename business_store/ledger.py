@@ -51,8 +51,7 @@ class Ledger:
 
     def facts(self, run_id: str) -> Facts:
         """What is known now, without a lock: for deciding what to read outside."""
-        with self._store.reading() as connection:
-            return read_facts(connection, run_id)
+        return self._store.read(lambda connection: read_facts(connection, run_id))
 
     def _owned(self, call: StepCall, work: Callable[[Connection, Facts], T]) -> T:
         def transaction(connection: Connection) -> T:

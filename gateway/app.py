@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,13 +12,16 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
+from business_store.database import STORE_AWAY
 from composition import Parts
 from domain.errors import CounterfoilError
 from gateway.observing import Observed
+from gateway.pages import refusal_page, wants_page
 from gateway.runs import RunDesk, run_routes
 from gateway.triggers import Intake, hubspot, standard_webhooks, trigger_routes
 from sweep.engine import Engine, connect
 
+log = logging.getLogger(__name__)
 SAID = {True: "ok", False: "unreachable"}
 
 
@@ -55,6 +59,8 @@ def application(parts: Parts) -> FastAPI:
     _health(app, parts, reach)
     app.add_middleware(Observed)
     app.add_exception_handler(CounterfoilError, _refused)
+    for away in STORE_AWAY:
+        app.add_exception_handler(away, _store_away)
     app.add_exception_handler(RequestValidationError, _bad_body)
     return app
 
@@ -71,8 +77,17 @@ def _health(app: FastAPI, parts: Parts, reach: _Reach) -> None:
         return JSONResponse({"store": SAID[store], "engine": SAID[engine]}, 200 if store else 503)
 
 
+async def _store_away(request: Request, problem: Exception) -> Response:
+    """Nothing was stored and nothing is lost: the sender sends again."""
+    log.warning("store not reached: %s", type(problem).__name__)
+    away = {"error": "store_unreachable", "message": "the store cannot be reached", "next_actions": ["send it again"]}
+    return JSONResponse(away, 503, {"Retry-After": "5"})
+
+
 async def _refused(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, CounterfoilError)
+    if request.method == "GET" and wants_page(request.headers.get("accept", "")):
+        return refusal_page(problem.as_dict(), problem.status)
     return JSONResponse(problem.as_dict(), problem.status)
 
 

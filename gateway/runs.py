@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Query, Response
+from fastapi import APIRouter, BackgroundTasks, Depends, Header, Query, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from sqlalchemy import Connection
 
 from business_store.actors import READERS, Actor, authenticated
 from business_store.database import Store
@@ -26,6 +27,7 @@ from domain.process import Process
 from domain.processes import process_named
 from domain.resolutions import Action
 from domain.states import RunState
+from gateway.pages import LISTED_EVENTS, run_page, wants_page
 
 BEARER = HTTPBearer(auto_error=False)
 Body = ConfigDict(extra="forbid", frozen=True)
@@ -103,8 +105,7 @@ def _caller(store: Store) -> Callable[..., Actor]:
     def who(given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]) -> Actor:
         if given is None:
             raise NotAuthenticated("send an API token: Authorization: Bearer …")
-        with store.reading() as connection:
-            return authenticated(connection, given.credentials)
+        return store.read(lambda connection: authenticated(connection, given.credentials))
 
     return who
 
@@ -112,25 +113,30 @@ def _caller(store: Store) -> Callable[..., Actor]:
 def _reading(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: ANN401 (FastAPI's own marker)
     @router.get("")
     def runs(wanted: Annotated[_Wanted, Query()]) -> list[dict[str, Any]]:
-        with desk.store.reading() as connection:
-            return list_runs(connection, RunFilter(**wanted.model_dump()))
+        return desk.store.read(lambda connection: list_runs(connection, RunFilter(**wanted.model_dump())))
 
-    @router.get("/{run_id}")
-    def run(run_id: Plain) -> dict[str, Any]:
-        with desk.store.reading() as connection:
-            return run_view(connection, run_id, desk.contracts)
+    @router.get("/{run_id}", response_model=None)
+    def run(run_id: Plain, response: Response, accept: Annotated[str, Header()] = "") -> dict[str, Any] | Response:
+        """JSON for programs, a page for a browser."""
+        if wants_page(accept):
+            return run_page(*desk.store.read(lambda connection: _with_events(connection, run_id, desk)))
+        response.headers["Vary"] = "Accept"
+        return desk.store.read(lambda connection: run_view(connection, run_id, desk.contracts))
 
     @router.get("/{run_id}/events")
     def events(run_id: Plain, after: int = 0, limit: Annotated[int, Query(ge=1, le=200)] = 100) -> list[dict[str, Any]]:
-        with desk.store.reading() as connection:
-            return event_page(connection, run_id, after, limit)
+        return desk.store.read(lambda connection: event_page(connection, run_id, after, limit))
 
     @router.get("/{run_id}/versions/{number}")
     def version(run_id: Plain, number: int, actor: Actor = caller) -> dict[str, Any]:
         if not actor.roles & READERS:
             raise NotAuthorised("reading inputs needs a role", role="reviewer")
-        with desk.store.reading() as connection:
-            return version_inputs(connection, run_id, number)
+        return desk.store.read(lambda connection: version_inputs(connection, run_id, number))
+
+
+def _with_events(connection: Connection, run_id: str, desk: RunDesk) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    view = run_view(connection, run_id, desk.contracts)
+    return view, event_page(connection, run_id, view["seq"] - LISTED_EVENTS, LISTED_EVENTS)
 
 
 class _Wanted(BaseModel):
@@ -146,8 +152,7 @@ def _deciding(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: A
     @router.post("/{run_id}/decisions")
     def decision(run_id: Plain, body: DecisionBody, later: BackgroundTasks, actor: Actor = caller) -> dict[str, Any]:
         asked = DecisionAsked(run_id, body.outcome, body.version, body.fingerprint, body.comment)
-        with desk.store.reading() as connection:
-            process = process_named(load_run(connection, run_id).process)
+        process = process_named(desk.store.read(lambda connection: load_run(connection, run_id)).process)
         recorded = decide(desk.store, actor, asked, desk.terms(process).valid_for)
         later.add_task(desk.reach, run_id)
         return asdict(recorded)

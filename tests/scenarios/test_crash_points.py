@@ -88,7 +88,7 @@ def _answered(world: World, subject: Subject) -> Iterator[None]:
 
 WAITING_FOR_LOCK = """
     SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-    AND strpos(query, 'FOR UPDATE OF request') > 0
+    AND strpos(query, 'run_facts_locked') > 0
 """
 
 
