@@ -66,11 +66,17 @@ class Projector:
         return None
 
     def _shown(self, facts: Facts) -> dict[str, str | None]:
-        process = self.processes[facts.run.process]
-        account = facts.line(process.account_step)
-        return {
-            "counterfoil_state": facts.run.state,
+        shown = {
+            "counterfoil_state": str(facts.run.state),
             "counterfoil_reason": f"{SHOWN_AS[facts.run.state]}: {facts.run.reason}",
             "counterfoil_run": facts.run.id,
-            "counterfoil_account": account.reference if account and account.outcome == "accepted" else None,
         }
+        return {**shown, **self._account(facts)}
+
+    def _account(self, facts: Facts) -> dict[str, str | None]:
+        """A process without an account leaves alone what another one wrote."""
+        step = self.processes[facts.run.process].account_step
+        if not step:
+            return {}
+        account = facts.line(step)
+        return {"counterfoil_account": account.reference if account and account.outcome == "accepted" else None}

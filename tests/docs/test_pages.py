@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from ruamel.yaml import YAML
 from typer.exceptions import TyperException
 from typer.main import get_command
 
@@ -17,9 +18,12 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"^    ((?:docker|deploy/|cp )[^\n]*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)\)")
 SOMEBODYS_FOLDER = re.compile(r"(?<![\w.:/-])/(?:home|root|work|Users|mnt|opt|srv)\b[\w./-]*")
 CASE = re.compile(r"_(c[0-9]{2}|i[0-9]{1,2})_")
+COMPOSE_VERBS = ("up", "down", "exec", "run", "ps", "build", "stop", "config")
+SERVICES = YAML(typ="safe").load(ROOT / "docker-compose.yml")["services"]
 COUNTERFOIL = get_command(application())
 
 
@@ -29,6 +33,18 @@ def commands(page: Path) -> Iterator[list[str]]:
             words = shlex.split(line, comments=True)
             if words:
                 yield words
+    for line in INDENTED.findall(outside_fences(page.read_text())):
+        yield shlex.split(line)
+
+
+def outside_fences(text: str) -> str:
+    return "".join(text.split("```")[::2])
+
+
+def inline(page: Path) -> Iterator[list[str]]:
+    """Commands within a sentence, which leave arguments out."""
+    for ticked in re.findall(r"`((?:docker compose [^`]*)?counterfoil [a-z][^`]*)`", outside_fences(page.read_text())):
+        yield shlex.split(ticked)
 
 
 def named(page: Path) -> str:
@@ -51,8 +67,36 @@ def test_every_command_exists(words: list[str]) -> None:
             assert importlib.util.find_spec(rest[1])
         case "export":
             assert program == "export"
+        case "docker":
+            compose(rest)
         case _:
-            assert (ROOT / program).exists() or program in ("docker", "cp"), f"what is {program}?"
+            assert (ROOT / program).exists() or program == "cp", f"what is {program}?"
+
+
+def compose(words: list[str]) -> None:
+    """Of several joined by && each; what runs `counterfoil` in a service is parsed, and the service is there."""
+    for part in " ".join(words).split("&& docker "):
+        before, found, command = part.partition(" counterfoil ")
+        verb = next((word for word in before.split() if word in COMPOSE_VERBS), "")
+        assert before.startswith("compose ")
+        assert verb
+        if verb in ("exec", "run"):
+            services = [word for word in before.split(f" {verb} ")[1].split() if not word.startswith("-")]
+            assert services[0] in SERVICES
+        if found and "pg_" not in before:
+            parsed(command.split())
+
+
+@pytest.mark.parametrize(
+    "words", [pytest.param(words, id=f"{named(page)}: {' '.join(words)}") for page in PAGES for words in inline(page)]
+)
+def test_every_command_within_a_sentence_exists(words: list[str]) -> None:
+    command = COUNTERFOIL
+    for word in words[words.index("counterfoil") + 1 :]:
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            break
+        command = inner[word]
 
 
 def parsed(words: list[str]) -> None:

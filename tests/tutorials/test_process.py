@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from databases import fresh_database
@@ -50,9 +51,14 @@ def installed(
             yield running
 
 
+def projected(world: World, company: str, state: str) -> dict[str, Any] | None:
+    properties: dict[str, Any] = world.company(company)["properties"]
+    return properties if properties.get("counterfoil_state") == state else None
+
+
 def test_the_process_runs_from_crm_event_to_agreement(installed: World) -> None:
     company = installed.seed(name="Fjord Timber AS", country="NO").company_id
-    installed.set_company(company, supplier_stage="approved")
+    installed.set_company(company, supplier_stage="approved", counterfoil_account="acct_ofAnother")
     run_id = eventually(lambda: installed.run_of(company), within=15)
     installed.approve(run_id)
     shown = installed.wait_state(run_id, "succeeded")
@@ -60,6 +66,8 @@ def test_the_process_runs_from_crm_event_to_agreement(installed: World) -> None:
     (task,) = installed.tasks(run_id)
     assert task["properties"]["hs_task_subject"] == "Tell purchasing about Fjord Timber AS"
     assert installed.accounts(run_id) == []
+    shown_there = eventually(lambda: projected(installed, company, "succeeded"))
+    assert (shown_there["counterfoil_run"], shown_there["counterfoil_account"]) == (run_id, "acct_ofAnother")
     installed.keeps_its_word()
 
 
