@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from domain.reasons import meaning
-from domain.resolutions import Action, permitted_actions
+from domain.resolutions import MEANING, Action, permitted_actions
 from domain.states import RunState
 
 S = RunState
 AMEND = "amend the record in the CRM"
+OBVIOUS = frozenset({"review_opened", "provider_outcome_unknown"})
+"""Reasons that say no more than the state."""
 
 SHOWN_AS: dict[RunState, str] = {
     S.QUEUED: "Accepted, not started",
@@ -92,6 +94,12 @@ def next_actions(shown: Shown) -> tuple[str, ...]:
     return tuple(_resolve(shown, action) for action in permitted_actions(shown.state, shown.in_doubt))
 
 
+def says(action: str) -> str | None:
+    """What one of `next_actions` tells us, where its name does not say it all."""
+    words = action.split()
+    return MEANING[Action(words[3])] if words[1] == "resolve" else None
+
+
 def _resolve(shown: Shown, action: Action) -> str:
     reference = " --reference ID" if action is Action.CONFIRM else ""
     return f"counterfoil resolve {shown.run_id} {action}{reference} --reason TEXT --evidence TEXT"
@@ -103,10 +111,11 @@ def _instant(moment: datetime) -> str:
 
 def summary(shown: Shown) -> str:
     """One plain line for a timer in Temporal UI: what is waited for, and until when."""
+    reason = f" ({shown.reason})" if shown.reason not in OBVIOUS else ""
     version = f", version {shown.version}" if shown.version else ""
     until = _until(shown)
     ends = f"; {until[0].lower()} {_instant(until[1])}" if until else ""
-    return f"{SHOWN_AS[shown.state]} ({shown.reason}){version}{ends}"
+    return f"{SHOWN_AS[shown.state]}{reason}{version}{ends}"
 
 
 def _until(shown: Shown) -> tuple[str, datetime] | None:
@@ -147,4 +156,5 @@ def _acting(shown: Shown, run: str) -> list[str]:
 
 
 def _in_markdown(action: str) -> str:
-    return action if action == AMEND else f"`{action}`"
+    told = says(action)
+    return action if action == AMEND else f"`{action}`" + (f" ({told})" if told else "")

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse
 
 from domain.identity import workflow_id
 from domain.states import RunState
-from domain.wording import AMEND, SHOWN_AS
+from domain.wording import AMEND, SHOWN_AS, says
 
 View = Mapping[str, Any]
 LISTED_EVENTS = 200
@@ -70,7 +70,8 @@ def _weighed(part: str) -> tuple[str, float]:
 
 def run_page(view: View, events: Sequence[View]) -> HTMLResponse:
     """`view` as `run_view` makes it, with the latest events, oldest first."""
-    parts = [_head(view), *_to_do(view["next_actions"]), *_tables(view), *_history(view, events)]
+    about = ["<h2>This run</h2>", _pairs(_about(view))]
+    parts = [_head(view), *_to_do(view["next_actions"]), *about, *_tables(view), *_history(view, events)]
     return _page(f"{view['shown_as']}: {view['run']}", parts)
 
 
@@ -92,13 +93,11 @@ def _page(title: str, parts: Iterable[str], status: int = 200) -> HTMLResponse:
 
 def _head(view: View) -> str:
     title = f"<h1>{_text(view['shown_as'])}</h1>\n<p>{_text(view['explained'])}</p>"
-    return f'<section class="state {_text(view["state"])}">\n{title}\n{_pairs(_standing(view))}\n</section>\n' + (
-        f"<h2>This run</h2>\n{_pairs(_about(view))}"
-    )
+    return f'<section class="state {_text(view["state"])}">\n{title}\n{_pairs(_standing(view))}\n</section>'
 
 
 def _standing(view: View) -> list[tuple[str, str]]:
-    reason = _code(view["reason"]) + (f" {_text(view['meaning'])}" if view["meaning"] else "")
+    reason = _code(view["reason"]) + (f": {_text(view['meaning'])}" if view["meaning"] else "")
     window = view["resend_window_ends"]
     return [
         ("Reason", reason),
@@ -135,7 +134,9 @@ def _to_do(actions: Sequence[str]) -> list[str]:
 def _action(action: str) -> str:
     if action == AMEND:
         return f"<p>{_text(action[0].upper() + action[1:])}.</p>"
-    return f'<code class="command">{_text(action)}</code>'
+    told = says(action)
+    meaning = f'<p class="about">{_text(told[0].upper() + told[1:])}:</p>\n' if told else ""
+    return f'{meaning}<code class="command">{_text(action)}</code>'
 
 
 def _tables(view: View) -> list[str]:

@@ -74,7 +74,7 @@ def view(state: RunState = RunState.AWAITING_REVIEW, text: str = "plain", **chan
         "explained": EXPLAINED[state],
         "meaning": text,
         "waiting_for": text,
-        "next_actions": [text, AMEND],
+        "next_actions": [f"counterfoil approve {text}", AMEND],
         "number": 1,
         "seq": 1,
         "input_version": 1,
@@ -163,8 +163,9 @@ def test_nothing_of_the_data_becomes_markup() -> None:
 
 def test_actions_can_be_copied_whole() -> None:
     command = "counterfoil resolve run-1 fail --reason 'a & b' --evidence <TEXT>"
-    blocks = re.findall(r'<code class="command">(.*?)</code>', page(view(next_actions=[command])))
-    assert [unescape(block) for block in blocks] == [command]
+    text = page(view(next_actions=[command]))
+    assert [unescape(block) for block in re.findall(r'<code class="command">(.*?)</code>', text)] == [command]
+    assert "End the run for good:" in text
 
 
 def test_amending_is_no_command() -> None:
