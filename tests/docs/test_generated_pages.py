@@ -48,6 +48,19 @@ def test_a_stale_page_is_named_and_mended(copied: Path, page: str, text: str) ->
     assert (copied / page).read_text() == fresh
 
 
+@pytest.mark.parametrize(
+    ("files", "fewer_than"), [(("supplier_notice.py", "supplier_notice_workflow.py"), 60), (("badge_office.py",), 150)]
+)
+def test_the_tutorials_are_as_short_as_the_readme_says(files: tuple[str, ...], fewer_than: int) -> None:
+    text = "".join((ROOT / "tests" / "tutorials" / name).read_text() for name in files)
+    assert len([line for line in text.splitlines() if line.strip()]) < fewer_than
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_every_page_is_linked_from_the_readme(page: Path) -> None:
+    assert f"](docs/{page.name})" in (ROOT / "README.md").read_text()
+
+
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_has_a_row(name: str) -> None:
     assert (DOCS / "settings.md").read_text().count(f"| `COUNTERFOIL_{name.upper()}` |") == 1

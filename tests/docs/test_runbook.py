@@ -96,7 +96,8 @@ def ends_in_doubt() -> list[str]:
 
 def unreadable() -> list[str]:
     """A failed read's code, after the last try."""
-    return [kind.code for kind in (ReadFailed, *ReadFailed.__subclasses__())]
+    kinds: list[type[ReadFailed]] = [ReadFailed, *ReadFailed.__subclasses__()]
+    return [kind.code for kind in kinds]
 
 
 def reasons() -> set[str]:
