@@ -95,13 +95,16 @@ class Story:
             lambda: asyncio.run(engine.looked_after(self.temporal, found, last)), "the workflow handles the signals"
         )
         hold(self._standing() == before, "raw signals change nothing")
+        events = self.doors.gateway.get(f"/runs/{self.run}/events").json()
+        noted = [event for event in events if event["evidence"].get("unmatched_signal")]
+        hold(len(noted) == 1, f"one event notes that signals came without a decision, not {len(noted)}")
         self.tell.say(f"{found} got three signals, one of them a forged approval;")
         self.tell.say("it woke up, found no decision in the store, and waits as before: nothing was sent")
 
     def _standing(self) -> dict[str, Any]:
         """All that a signal could have changed."""
         shown = self.doors.run(self.run)
-        names = ("state", "reason", "since", "seq", "input_version", "decisions", "operations", "deadline")
+        names = ("state", "reason", "since", "input_version", "decisions", "operations", "deadline")
         return {**{name: shown[name] for name in names}, "accounts": self.doors.accounts(self.run)}
 
     def _amended(self, first: dict[str, Any]) -> dict[str, Any]:
