@@ -29,6 +29,13 @@ async def find(address: str, business_key: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+async def address(target: str, business_key: str) -> str | None:
+    """Workflow id and run id as Temporal UI's addresses have them, once the engine lists the execution."""
+    client = await Client.connect(target)
+    found = [f"{each.id}/{each.run_id}" async for each in client.list_workflows(f'BusinessKey = "{business_key}"')]
+    return found[0] if len(found) == 1 else None
+
+
 async def execution(address: str, workflow_id: str) -> Execution:
     handle = (await Client.connect(address)).get_workflow_handle(workflow_id)
     described = await handle.describe()
