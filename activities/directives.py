@@ -53,5 +53,6 @@ def _shown(facts: Facts, standing: Standing) -> Shown:
         version=target.version.number if target else 0,
         fingerprint=target.version.fingerprint if target else "",
         in_doubt=tuple(each.key for each in facts.in_doubt() if each.key != standing.settled),
+        problems=target.problems if target else (),
         next_look=standing.until if standing.then is Then.WAIT else None,
     )

@@ -71,6 +71,8 @@ def problems_of(model: type[Inputs], named: Mapping[str, str | None]) -> tuple[s
 
 def _rule(error: Mapping[str, Any]) -> str:
     """The rule alone: pydantic's message can hold the value, its type cannot."""
+    if error["input"] is None:
+        return "missing"
     allowed = error.get("ctx", {}).get("error")
     return str(allowed) if isinstance(allowed, ValueError) else str(error["type"])
 

@@ -66,6 +66,7 @@ class Shown:
     version: int
     fingerprint: str
     in_doubt: Sequence[str] = ()
+    problems: Sequence[str] = ()
     next_look: datetime | None = None
 
 
@@ -144,17 +145,21 @@ def _facts(shown: Shown) -> list[str]:
         lines.append(f"- Resend window ends: {_instant(shown.deadline)}")
     if shown.version:
         lines.append(f"- Input version: {shown.version}")
+    if shown.problems:
+        lines.append(f"- Problems: {', '.join(f'`{each}`' for each in shown.problems)}")
     return lines
 
 
 def _acting(shown: Shown, run: str) -> list[str]:
-    """Where to act and how; a signal from Temporal UI decides nothing, so the way leads out of it."""
-    actions = next_actions(shown)
+    """What to do and where; a signal from Temporal UI decides nothing, so the way leads out of it."""
+    actions, record = next_actions(shown), f"The whole record: {run}"
     if not actions:
-        return [f"**Nothing to do.** The whole record: {run}"]
-    return [f"**Where to act:** {run}, or", "", *(f"- {_in_markdown(action)}" for action in actions)]
+        return [f"**Nothing to do.** {record}"]
+    if actions == (AMEND,):
+        return [f"**What to do:** {AMEND}. {record}"]
+    return ["**What can be done,** one of:", "", *map(_in_markdown, actions), "", record]
 
 
 def _in_markdown(action: str) -> str:
     told = says(action)
-    return action if action == AMEND else f"`{action}`" + (f" ({told})" if told else "")
+    return f"- {told}: `{action}`" if told else f"- `{action}`"

@@ -38,8 +38,8 @@ code { font: 13px/1.5 ui-monospace, monospace; }
 .wide { overflow-x: auto; background: #fff; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid #e3e6eb; }
-th { color: #5a6474; font-weight: 600; white-space: nowrap; } td code { overflow-wrap: anywhere; }
-.when { white-space: nowrap; }
+th { color: #5a6474; font-weight: 600; white-space: nowrap; } td code { white-space: nowrap; }
+td .long { white-space: normal; overflow-wrap: anywhere; } .when { white-space: nowrap; }
 """
 STYLE_HASH = b64encode(sha256(STYLE.encode()).digest()).decode()
 HEADERS = {
@@ -99,11 +99,12 @@ def _head(view: View) -> str:
 def _standing(view: View) -> list[tuple[str, str]]:
     reason = _code(view["reason"]) + (f": {_text(view['meaning'])}" if view["meaning"] else "")
     window = view["resend_window_ends"]
+    deadline = "Next try" if view["state"] == RunState.RETRYING else "Deadline"
     return [
         ("Reason", reason),
         ("Waiting for", _text(view["waiting_for"])),
         ("Since", _when(view["since"])),
-        ("Deadline", _when(view["deadline"] if view["deadline"] != window else None)),
+        (deadline, _when(view["deadline"] if view["deadline"] != window else None)),
         ("Next look", _when(view["next_look"])),
         ("Resend window ends", _when(window)),
         ("Asked to stop", _when(view["cancel_requested_at"])),
@@ -181,7 +182,7 @@ def _history(view: View, events: Sequence[View]) -> list[str]:
 
 
 def _event(each: View) -> list[str]:
-    evidence = json.dumps(each["evidence"], ensure_ascii=False) if each["evidence"] else None
+    evidence = json.dumps(each["evidence"], ensure_ascii=False) if each["evidence"] else ""
     return [
         _text(each["seq"]),
         _when(each["at"]),
@@ -189,7 +190,7 @@ def _event(each: View) -> list[str]:
         _code(each["reason"]),
         _text(each["step"]),
         _text(f"{each['actor_kind']} {each['actor_id']}"),
-        _code(evidence),
+        f'<code class="long">{_text(evidence)}</code>',
     ]
 
 

@@ -17,6 +17,7 @@ from workflows.business_run import NUDGE
 
 SUMMARY_KEY = 80
 """Characters of the key in a summary, which Temporal keeps to a line."""
+SEE_CURRENT = "Where it stands now is told by *Current Details*; they stay empty while no worker runs."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ async def start_execution(client: Client, startable: Startable, task_queue: str)
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             search_attributes=at_start(start),
             static_summary=f"{start.process} {start.business_key[:SUMMARY_KEY]}, run {startable.run_number}",
-            static_details=f"Business state, history and actions: [{start.run_id}]({start.link})",
+            static_details=f"Business state, history and actions: [{start.run_id}]({start.link})\n\n{SEE_CURRENT}",
         )
     except WorkflowAlreadyStartedError:
         return Reached.EXISTS
