@@ -5,7 +5,7 @@ STAMP := .venv/.installed-$(shell cat pyproject.toml requirements.lock | cksum |
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up submit demo test check docs lock clean
+.PHONY: help up submit demo shots test check docs lock clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ submit: $(STAMP) ## with `make up` running: a company is submitted in the sandbo
 
 demo: $(STAMP) ## a partner onboarding that survives an amended request, a lost answer and a killed worker
 	@exec $(BIN)/python -m demo
+
+shots: $(STAMP) ## docs/shots/*.png anew: Temporal UI and the gateway's page for each state (needs Debian's chromium)
+	@exec $(BIN)/python -m demo.shots
 
 test: $(STAMP) ## every test
 	@$(BIN)/pytest
