@@ -28,7 +28,7 @@ from domain.process import Process
 from domain.records import Compared, Facts, Run, Standing, Taken
 from domain.recovery import window_end
 from domain.signals import Signal
-from domain.states import RunState
+from domain.states import RunKind, RunState
 
 T = TypeVar("T")
 S = RunState
@@ -77,6 +77,8 @@ class Ledger:
                 started = move(connection, facts.run, Move(S.RUNNING, "started", call.step))
                 facts = replace(facts, run=started)
             facts = unsealed(connection, _noted(connection, facts, process, taken))
+            if facts.subjects_collide and facts.run.kind is not RunKind.REHEARSAL:
+                return facts, _to_operator(connection, facts.run, process, (call.step, "subjects_merged"))
             standing = ensure_review(connection, facts, process, self._terms(process))
             unmatched = call.woken and not before.hints and standing.run.seq == before.run.seq
             return facts, _unmatched(connection, standing) if unmatched else standing

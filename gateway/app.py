@@ -17,37 +17,24 @@ from composition import Parts
 from domain.errors import CounterfoilError
 from gateway.observing import Observed
 from gateway.pages import refusal_page, wants_page
+from gateway.reach import Reach
 from gateway.runs import RunDesk, run_routes
 from gateway.triggers import Intake, hubspot, standard_webhooks, trigger_routes
-from sweep.engine import Engine, connect
+from sweep.engine import connect
 
 log = logging.getLogger(__name__)
 SAID = {True: "ok", False: "unreachable"}
 
 
-class _Reach:
-    """Tells the engine after an answer has left; without an engine the sweep does it later."""
-
-    def __init__(self) -> None:
-        self.engine: Engine | None = None
-
-    async def __call__(self, run_id: str) -> None:
-        if self.engine is not None:
-            await self.engine.soon(run_id)
-
-    async def reachable(self) -> bool:
-        """Whether the engine answers at once."""
-        return self.engine is not None and await self.engine.reachable()
-
-
 def application(parts: Parts) -> FastAPI:
     """The whole HTTP surface."""
-    reach = _Reach()
+    reach = Reach()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         reach.engine = parts.engine(await connect(lazy=True))
         yield
+        await reach.drained()
         parts.close()
 
     app = FastAPI(title="Counterfoil", lifespan=lifespan, docs_url="/docs", redoc_url=None)
@@ -65,7 +52,7 @@ def application(parts: Parts) -> FastAPI:
     return app
 
 
-def _health(app: FastAPI, parts: Parts, reach: _Reach) -> None:
+def _health(app: FastAPI, parts: Parts, reach: Reach) -> None:
     @app.get("/health/live")
     async def live() -> dict[str, str]:
         return {"gateway": "ok"}

@@ -20,6 +20,7 @@ from domain.process import Process
 from gateway.body import read_capped
 from gateway.hubspot_events import parse_hubspot
 from gateway.observing import note_refused, note_taken
+from gateway.reach import Reach
 from gateway.signatures import WEBHOOK_ID, hubspot_v3_verdict, standard_webhooks_verdict
 from gateway.standard_webhooks import parse_standard_webhook
 from settings import Settings, several
@@ -44,14 +45,15 @@ class Intake:
     store: Store
     processes: Sequence[Process[Any]]
     body_limit: int
-    reach: Callable[[str], Awaitable[None]]
+    reach: Reach
 
     async def receive(self, source: Source, request: Request, later: BackgroundTasks) -> Response:
         """Answer 2xx to whatever is genuine and stored, also when it is ignored; never 5xx for bad input."""
         body = await self._body(source, request)
         verdict, elements, problem = _judged(source, request.headers, body)
         receipt = Receipt(source.name, body, verdict)
-        accepted = await run_in_threadpool(self._take, receipt, elements)
+        with self.reach.taking_in():
+            accepted = await run_in_threadpool(self._take, receipt, elements)
         if verdict is ReceiptVerdict.GENUINE:
             note_taken(source.name, elements, accepted)
         else:

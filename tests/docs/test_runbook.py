@@ -18,6 +18,7 @@ FORWARDED = {
     ("domain/recovery.py", "AskOperator", "alarm"),
     ("activities/steps.py", "ask_operator", "refused.code"),
     ("business_store/ledger.py", "_to_operator", "call.step, reason"),
+    ("business_store/ledger.py", "_to_operator", "call.step, 'subjects_merged'"),
     ("business_store/ledger.py", "_to_operator", "sendable.step, refused.code"),
     ("business_store/ledger.py", "_to_operator", "step, code"),
     ("business_store/ledger.py", "Move", "reason"),

@@ -437,13 +437,6 @@ def test_c20_two_open_runs_that_meet_in_one_record_go_to_an_operator(shared: Wor
     shared.sandbox.wait_until_delivered()
     eventually(lambda: len({shared.show(run_id)["subject"] for run_id in runs}) == 1)
     for run_id in runs:
-        settle_review(shared, run_id)
         held = shared.wait_state(run_id, "needs_operator", reason="subjects_merged")
         assert held["next_owner"] == "operator"
         assert shared.accounts(run_id) == []
-
-
-def settle_review(shared: World, run_id: str) -> None:
-    """Approve where the run still asks; the collision is found at the send at the latest."""
-    if eventually(lambda: shared.show(run_id)["state"]) == "awaiting_review":
-        shared.approve(run_id)

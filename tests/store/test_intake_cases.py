@@ -211,11 +211,10 @@ def test_c20_a_read_that_follows_the_record_relinks_too(book: Book) -> None:
 
 def test_c20_two_open_runs_in_one_record_are_for_a_person(book: Book, reviewer: Actor) -> None:
     first, second = book.accept_trigger("201"), book.accept_trigger("202")
+    book.approved(first, reviewer)
     book.deliver(merged("305", "201", "202"))
     assert book.facts(first).subject == book.facts(second).subject == company("305")
-    for run_id in (first, second):
-        book.approved(run_id, reviewer)
-        standing = book.refused(run_id)
+    for standing in (book.refused(first), book.snapshot(second)):
         assert (standing.run.state, standing.run.reason) == ("needs_operator", "subjects_merged")
     assert book.count("attempt") == 0
     assert book.audit() == []
