@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from demo.telling import Broken, eventually
+from demo.telling import Broken, eventually, hold
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 MISSING = "no chromium here: apt-get install chromium (Debian's package; only `make shots` needs it)"
@@ -37,7 +37,10 @@ QUIET = (
 )
 # Temporal UI shows Markdown in frames of its own.
 ALL_DOCUMENTS = "[document, ...[...document.querySelectorAll('iframe')].map(frame => frame.contentDocument)]"
+LINKS = f"{ALL_DOCUMENTS}.flatMap(each => [...(each?.links ?? [])]).map(each => each.href)"
 LAYOUT = f"JSON.stringify({ALL_DOCUMENTS}.map(each => [each?.readyState, each?.body?.scrollHeight]))"
+ENDS = "Math.max(...[...document.querySelectorAll({})].map(each => each.getBoundingClientRect().bottom))"
+MARGIN = 32
 
 
 class NoBrowser(Exception):
@@ -105,6 +108,12 @@ class Tab:
         """What a person could read on the page and in its frames."""
         return str(self.run(f"{ALL_DOCUMENTS}.map(each => each?.body?.innerText ?? '').join('\\n')"))
 
+    def link(self, part: str) -> str:
+        """The first address with this part that the page or a frame of it leads to. Raises Broken."""
+        found = [each for each in self.run(LINKS) if part in each]
+        hold(found, f"the page has a link to {part}")
+        return str(found[0])
+
     def run(self, script: str) -> Any:  # noqa: ANN401 (any JSON)
         """The value of an expression on the page; promises are awaited."""
         done = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
@@ -120,10 +129,12 @@ class Tab:
 
         eventually(same_twice, "the page comes to rest")
 
-    def picture(self, file: Path, left: int = 0, scale: float = 1.0) -> None:
-        """What the window shows right of `left`, as PNG."""
+    def picture(self, file: Path, left: int = 0, scale: float = 1.0, content: str = "") -> None:
+        """What the window shows right of `left`, down to the end of what the selector `content` finds, as PNG."""
         self.settled()
         width, height = self.run("[innerWidth, innerHeight]")
+        if content:
+            height = min(height, self.run(ENDS.format(json.dumps(content))) + MARGIN)
         clip = {"x": left, "y": 0, "width": width - left, "height": height, "scale": scale}
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png", clip=clip)["data"]))
 

@@ -35,8 +35,8 @@ FOLDER = CHECKOUT / "docs" / "shots"
 STILL = {**FAST, "COUNTERFOIL_RETRY_PAUSE": "600"}
 HURRIED = {**STILL, "COUNTERFOIL_REVIEW_DEADLINE": "2"}
 
-PAGE, DETAILS, TIMELINE, LIST = (1200, 1000), (1280, 1060), (1280, 1060), (1700, 480)
-ALL_RUNS, DRAWER = (1700, 760), (1536, 900)
+PAGE, DETAILS, TIMELINE, LIST = (1200, 1100), (1280, 1300), (1280, 1060), (1700, 480)
+ALL_RUNS, DRAWER = (1780, 760), (1536, 900)
 SIDEBAR = 256
 SCALE = 0.85
 REMOVED = ("Run ID", "Type", "Start", "End")
@@ -80,7 +80,7 @@ def _pictures(studio: Studio, scenes: list[Scene]) -> None:
     studio.stack.kill("worker")
     (queued,) = made(staged(studio.doors), NO_WORKER)
     studio.run(queued)
-    studio.everything(len(scenes) + 1)
+    studio.everything(queued)
 
 
 def _scenes(stack: Stack, make: Callable[[Doors], list[Scene]]) -> list[Scene]:
@@ -115,12 +115,13 @@ class Studio:
         # without a worker nobody answers for the current details
         wanted = shown["explained"] if scene.state != "queued" else scene.run
         self._open(f"{workflow}/user-metadata", DETAILS, wanted)
-        self._keep(scene.name)
+        self._keep(scene.name, content='[id^="user-metadata-"]')
+        there = self.browser.link(f"/runs/{scene.run}")
         if scene.name in TIMELINES:
             self._open(f"{workflow}/timeline", TIMELINE, "Timeline")
             self._keep(f"timeline-{scene.name}")
-        self._open(self.doors.environment["COUNTERFOIL_PUBLIC_URL"] + f"/runs/{scene.run}", PAGE, shown["explained"])
-        self._keep(f"run-{scene.name}", left=0)
+        self._open(there, PAGE, shown["explained"])
+        self._keep(f"run-{scene.name}", left=0, content="main > *")
         self._listed(scene.state, shown["reason"])
 
     def _listed(self, state: str, reason: str) -> None:
@@ -129,16 +130,16 @@ class Studio:
         self._open(f"{self._workflows()}?query={query}", LIST, wanted)
         self._keep(f"list-{state}")
 
-    def everything(self, count: int) -> None:
-        self._open(self._workflows(), ALL_RUNS, f"{count} Workflows")
+    def everything(self, newest: Scene) -> None:
+        self._open(self._workflows(), ALL_RUNS, self.doors.run(newest.run)["business_key"])
         self._keep("list")
 
     def _open(self, url: str, size: tuple[int, int], wanted: str) -> None:
         self.browser.open(url, size, wanted)
 
-    def _keep(self, name: str, left: int = SIDEBAR) -> None:
+    def _keep(self, name: str, left: int = SIDEBAR, content: str = "") -> None:
         file = FOLDER / f"{name}.png"
-        self.browser.picture(file, left, SCALE)
+        self.browser.picture(file, left, SCALE, content)
         self.tell.say(f"{file.name}  {file.stat().st_size // 1000} kB")
 
     def _workflows(self) -> str:

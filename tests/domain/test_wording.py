@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +94,10 @@ def test_a_summary_is_one_short_plain_line(state: RunState, reason: str) -> None
 
 def test_meanings_are_part_of_a_sentence() -> None:
     assert [text for text in MEANING.values() if text.endswith(".") or text[0].isupper() or "`" in text] == []
+
+
+def test_every_reason_to_ask_an_operator_has_a_meaning() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text()
+    reasons = set(re.findall(r"^### `(\w+)`$", page, re.MULTILINE))
+    assert "contracts_exhausted" in reasons
+    assert reasons - set(MEANING) == set()
