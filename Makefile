@@ -5,7 +5,7 @@ STAMP := .venv/.installed-$(shell cat pyproject.toml requirements.lock | cksum |
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up submit demo shots test check docs lock clean
+.PHONY: help up submit demo shots bench test check docs lock clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ demo: $(STAMP) ## a partner onboarding that survives an amended request, a lost 
 
 shots: $(STAMP) ## docs/shots/*.png anew: Temporal UI and the gateway's page for each state (needs Debian's chromium)
 	@exec $(BIN)/python -m demo.shots
+
+bench: $(STAMP) ## figures side by side with a plain workflow; FULL=1 for the long ones
+	@exec $(BIN)/python -m bench
 
 test: $(STAMP) ## every test
 	@$(BIN)/pytest

@@ -1,0 +1,1 @@
+"""MEASURES: figures side by side in one run, printed whatever they are, never asserted."""

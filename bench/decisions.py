@@ -1,0 +1,76 @@
+"""`decision_to_step_vs_bare`: from a decision accepted to the next step scheduled, against a bare signal."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import WorkflowHandle
+
+from bench.bare import QUEUE, BareOnboarding
+from bench.ground import Ground, program
+from bench.onboarding import COMPANY, Onboardings, prepared
+from business_store.decisions import DecisionAsked, decide
+from domain.approvals import Outcome
+
+SCHEDULED, SIGNALED = 10, 26
+"""Event types of the engine's history."""
+
+
+async def measure(ground: Ground, runs: int) -> list[tuple[float, float]]:
+    """(ours, bare) in seconds, one pair per onboarding, taken in turn."""
+    both = await prepared(ground)
+    with (
+        program(["worker.py"], ground.environment, ground.folder / "worker.log"),
+        program(["bench.bare"], ground.environment, ground.folder / "bare.log"),
+    ):
+        pairs = []
+        for _ in range(runs + 2):
+            first, second = (ground.sandbox.seed(COMPANY, actor="userId:61000001").company_id for _ in range(2))
+            pairs.append((await _ours(both, first), await _bare(both, second)))
+        return pairs[2:]
+
+
+async def _ours(both: Onboardings, company: str) -> float:
+    run_id = await asyncio.to_thread(both.accept, company)
+    row = await asyncio.to_thread(both.row, run_id)
+    await both.engine.start(row)
+    while not (opened := await asyncio.to_thread(both.open)):
+        await asyncio.sleep(0.02)
+    (_, version, fingerprint), started = opened[0], time.time()
+    asked = DecisionAsked(run_id, Outcome.APPROVED, version, fingerprint)
+    await asyncio.to_thread(decide, both.store, both.approver, asked, timedelta(days=1))
+    await both.engine.nudge(row)
+    handle = both.client.get_workflow_handle(both.engine.startable(row).workflow_id)
+    await handle.result()
+    return await _next_step(handle, "carry-out") - started
+
+
+async def _bare(both: Onboardings, company: str) -> float:
+    handle = await both.client.start_workflow(BareOnboarding.run, company, id=f"bare-{company}", task_queue=QUEUE)
+    while not await _waits(handle):
+        await asyncio.sleep(0.02)
+    started = time.time()
+    await handle.signal(BareOnboarding.approve)
+    await handle.result()
+    return await _next_step(handle, "bare-check") - started
+
+
+async def _waits(handle: WorkflowHandle[Any, Any]) -> bool:
+    """Whether the first activity's result has been worked in."""
+    return (await handle.describe()).history_length >= 10
+
+
+async def _next_step(handle: WorkflowHandle[Any, Any], activity: str) -> float:
+    history = await handle.fetch_history()
+    signaled = next(event.event_id for event in history.events if event.event_type == SIGNALED)
+    scheduled = next(
+        event
+        for event in history.events
+        if event.event_type == SCHEDULED
+        and event.event_id > signaled
+        and event.activity_task_scheduled_event_attributes.activity_type.name == activity
+    )
+    return scheduled.event_time.ToNanoseconds() / 1e9
