@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from domain.execution import Directive, Then
 from domain.records import Facts, Standing
-from domain.wording import Shown, details, summary
+from domain.wording import details, shown_of, summary
 
 SUPERSEDED = Directive(
     then=Then.ENDED,
@@ -23,7 +23,7 @@ SUPERSEDED = Directive(
 
 def directive(facts: Facts, standing: Standing, link: str, recheck: timedelta) -> Directive:
     """The activity's one result. A wait without an end of its own ends at the recheck."""
-    shown = _shown(facts, standing)
+    shown = shown_of(facts, standing)
     until = standing.until
     if standing.then is Then.WAIT:
         until = min(until, facts.now + recheck) if until is not None else facts.now + recheck
@@ -38,21 +38,4 @@ def directive(facts: Facts, standing: Standing, link: str, recheck: timedelta) -
         summary=summary(shown),
         details=details(shown, link),
         at=facts.now,
-    )
-
-
-def _shown(facts: Facts, standing: Standing) -> Shown:
-    run, target = standing.run, facts.target
-    return Shown(
-        run_id=run.id,
-        state=run.state,
-        reason=run.reason,
-        since=run.state_since,
-        next_owner=run.next_owner,
-        deadline=run.deadline,
-        version=target.version.number if target else 0,
-        fingerprint=target.version.fingerprint if target else "",
-        in_doubt=tuple(each.key for each in facts.in_doubt() if each.key != standing.settled),
-        problems=target.problems if target else (),
-        next_look=standing.until if standing.then is Then.WAIT else None,
     )

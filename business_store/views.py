@@ -14,11 +14,12 @@ from business_store.facts import read_facts
 from business_store.runs import load_run
 from domain.contracts import AwaitCallback, Contract, ProbeAt, Resend, Settlement
 from domain.errors import NotFound
+from domain.execution import Then
 from domain.reasons import meaning
-from domain.records import Facts, Operation
+from domain.records import Facts, Operation, Standing
 from domain.recovery import settle, window_end
 from domain.states import RunState
-from domain.wording import EXPLAINED, SHOWN_AS, Shown, next_actions, waiting_for
+from domain.wording import EXPLAINED, SHOWN_AS, next_actions, shown_of, waiting_for
 
 MAX_PAGE = 200
 LISTED_VERSIONS = 20
@@ -31,7 +32,7 @@ def _instant(moment: datetime | None) -> str | None:
 def run_view(connection: Connection, run_id: str, contracts: Mapping[str, tuple[Contract, ...]]) -> dict[str, Any]:
     """One run as every door shows it. `contracts` by `system.operation` give the resend window. Raises NotFound."""
     facts = read_facts(connection, run_id)
-    run, shown = facts.run, _shown(facts)
+    run, shown = facts.run, shown_of(facts, Standing(facts.run, Then.GO_ON))
     return {
         "run": run.id,
         "request": run.request_id,
@@ -63,21 +64,6 @@ def run_view(connection: Connection, run_id: str, contracts: Mapping[str, tuple[
         "engine": _engine(connection, run_id),
         "cancel_requested_at": _instant(run.cancel_requested_at),
     }
-
-
-def _shown(facts: Facts) -> Shown:
-    run, target = facts.run, facts.target
-    return Shown(
-        run_id=run.id,
-        state=run.state,
-        reason=run.reason,
-        since=run.state_since,
-        next_owner=run.next_owner,
-        deadline=run.deadline,
-        version=target.version.number if target else 0,
-        fingerprint=target.version.fingerprint if target else "",
-        in_doubt=tuple(operation.key for operation in facts.in_doubt()),
-    )
 
 
 def _window(facts: Facts, contracts: Mapping[str, tuple[Contract, ...]]) -> datetime | None:

@@ -67,11 +67,6 @@ class Finding:
     reference: str | None = None
 
 
-def finding_failed(code: str) -> Finding:
-    """A look-up that could not be completed."""
-    return Finding(Found.FAILED, code)
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
     """An answer with the database time at which it was recorded."""

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from domain.execution import Then
 from domain.reasons import meaning
+from domain.records import Facts, Standing
 from domain.resolutions import MEANING, Action, permitted_actions
 from domain.states import RunState
 
@@ -68,6 +70,24 @@ class Shown:
     in_doubt: Sequence[str] = ()
     problems: Sequence[str] = ()
     next_look: datetime | None = None
+
+
+def shown_of(facts: Facts, standing: Standing) -> Shown:
+    """What is shown of a run that stands so. `facts` may be older than the standing: what it settled is left out."""
+    run, target = standing.run, facts.target
+    return Shown(
+        run_id=run.id,
+        state=run.state,
+        reason=run.reason,
+        since=run.state_since,
+        next_owner=run.next_owner,
+        deadline=run.deadline,
+        version=target.version.number if target else 0,
+        fingerprint=target.version.fingerprint if target else "",
+        in_doubt=tuple(each.key for each in facts.in_doubt() if each.key != standing.settled),
+        problems=target.problems if target else (),
+        next_look=standing.until if standing.then is Then.WAIT else None,
+    )
 
 
 def waiting_for(shown: Shown) -> str | None:

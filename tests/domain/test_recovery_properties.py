@@ -44,7 +44,6 @@ from domain.signals import (
     Probe,
     RecordedAnswer,
     Signal,
-    finding_failed,
 )
 
 START = datetime(2026, 12, 1, 9, 0, tzinfo=UTC)
@@ -199,7 +198,7 @@ class Api:
         if reference is None and not any(
             isinstance(each, Upsert | LookupStrong | LookupLagged) for each in self.contracts
         ):
-            return finding_failed("no_lookup")
+            return Finding(Found.FAILED, "no_lookup")
         lagged = reference is None and any(isinstance(each, LookupLagged) for each in self.contracts)
         visible = [each for each in self.effects if each.executed_at + (self.lag * V if lagged else 0 * V) <= at]
         if len(visible) > 1:
@@ -310,7 +309,7 @@ class Simulation:
         self.evidence = replace(self.evidence, attempts=tuple(attempts))
 
     def _look(self, turn: Turn, reference: str | None) -> None:
-        finding = finding_failed("503") if turn.blind else self.api.look(self.now, reference)
+        finding = Finding(Found.FAILED, "503") if turn.blind else self.api.look(self.now, reference)
         self.evidence = replace(self.evidence, probes=(*self.evidence.probes, Probe(self.now, finding)))
 
 

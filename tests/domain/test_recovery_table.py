@@ -37,7 +37,6 @@ from domain.signals import (
     Probe,
     RecordedAnswer,
     Signal,
-    finding_failed,
 )
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))
@@ -336,7 +335,7 @@ def test_refusals_without_end_are_shown_to_a_person() -> None:
 
 @pytest.mark.parametrize("contract", [C2, C3, C4], ids=["C2", "C3", "C4"])
 def test_c54_lookups_that_see_nothing_at_all_go_on_and_then_ask(contract: Contract) -> None:
-    failing = [(SETTLED + each * MINUTE, finding_failed("html")) for each in range(MAX_FAILED_LOOKUPS)]
+    failing = [(SETTLED + each * MINUTE, Finding(Found.FAILED, "html")) for each in range(MAX_FAILED_LOOKUPS)]
     last = failing[-1][0]
     some, all_ = looked(sent(TIMEOUT), *failing[:-1]), looked(sent(TIMEOUT), *failing)
     assert isinstance(settle([contract], some, last), ProbeAt)
@@ -420,7 +419,7 @@ def test_c51_a_conflict_that_comes_late_for_an_earlier_send_is_looked_at_too() -
 
 
 def test_c51_a_conflict_whose_lookup_fails_is_looked_at_again() -> None:
-    evidence = looked(sent(EXISTS), (ANSWERED, finding_failed("503")))
+    evidence = looked(sent(EXISTS), (ANSWERED, Finding(Found.FAILED, "503")))
     assert settle(HUBSPOT_TASK, evidence, ANSWERED) == ProbeAt(ANSWERED + 5 * SECOND, "rec_9")
 
 
