@@ -87,10 +87,14 @@ class _Making:
         return self.tools.connectors[self.effect.system]
 
     @property
+    def declared(self) -> tuple[Contract, ...]:
+        """All contracts: a permit always knows of the window that a key has."""
+        return self.connector.contracts(self.effect.operation)
+
+    @property
     def contracts(self) -> tuple[Contract, ...]:
         """Without an approval that holds, a doubt is looked into where a repeat would settle it otherwise."""
-        declared = self.connector.contracts(self.effect.operation)
-        return declared if self.may_send else tuple(known for known in declared if not isinstance(known, Keyed))
+        return self.declared if self.may_send else tuple(c for c in self.declared if not isinstance(c, Keyed))
 
     def sendable(self, facts: Facts) -> Sendable:
         """The stored bytes of the generation, or new ones made of the version that the run is about."""
@@ -100,7 +104,7 @@ class _Making:
         same = line is not None and line.generation == generation
         content = line.content if line is not None and same else self._rendered(facts, key)
         return Sendable(
-            self.effect.step, self.effect.system, self.effect.operation, key, generation, content, self.contracts
+            self.effect.step, self.effect.system, self.effect.operation, key, generation, content, self.declared
         )
 
     def _rendered(self, facts: Facts, key: str) -> bytes:
