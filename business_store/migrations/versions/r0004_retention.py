@@ -1,0 +1,14 @@
+"""Reserved."""
+
+from __future__ import annotations
+
+revision = "0004"
+down_revision = "0003"
+
+
+def upgrade() -> None:
+    """Nothing yet."""
+
+
+def downgrade() -> None:
+    """Nothing yet."""
