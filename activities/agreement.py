@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from activities.effects import context_of, inputs_of
 from activities.snapshots import Snapshots
 from activities.tools import Tools
 from domain.canonical import canonical_bytes
+from domain.effects import context_of, differing, expected, target_of
 from domain.process import Effect, Process
 from domain.records import Compared, Facts, Taken
 
@@ -35,10 +35,10 @@ class Agreement:
             raise AssertionError(f"{effect.step} has no accepted operation")
         connector = self.tools.connectors[effect.system]
         found = connector.read_back(effect.operation, line.reference)
-        expected = effect.compared(inputs_of(facts, process), context_of(facts))
-        differing = tuple(sorted(name for name in expected if found.get(name) != expected[name]))
-        content = canonical_bytes({name: found.get(name) for name in sorted(expected)})
-        return Compared(effect.system, line.reference, content, facts.now, differing)
+        version = target_of(facts)
+        wanted = expected(effect, process, version, context_of(facts, facts.run.id, version))
+        content = canonical_bytes({name: found.get(name) for name in sorted(wanted)})
+        return Compared(effect.system, line.reference, content, facts.now, differing(wanted, found))
 
 
 def _subject(facts: Facts, taken: Taken) -> Compared:

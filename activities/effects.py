@@ -13,6 +13,7 @@ from activities.snapshots import Snapshots
 from activities.tools import Tools
 from domain.approvals import Decision, covering
 from domain.contracts import Contract, Keyed, ProbeAt, Resend
+from domain.effects import context_of, inputs_of, target_of
 from domain.execution import StepCall, Then
 from domain.operations import (
     Answered,
@@ -26,7 +27,7 @@ from domain.operations import (
     over_for_good,
 )
 from domain.ports import Connector, Send, Sought
-from domain.process import Effect, EffectContext, Process
+from domain.process import Effect, Process
 from domain.records import Facts, Operation, Standing
 from domain.recovery import settle
 from domain.signals import Answer, Signal
@@ -108,7 +109,8 @@ class _Making:
         )
 
     def _rendered(self, facts: Facts, key: str) -> bytes:
-        fields = self.effect.fields(inputs_of(facts, self.process), context_of(facts))
+        version = target_of(facts)
+        fields = self.effect.fields(inputs_of(version, self.process), context_of(facts, facts.run.id, version))
         return self.connector.render(self.effect.operation, key, fields)
 
     def send(self, facts: Facts) -> Kept:
@@ -164,20 +166,3 @@ class _Making:
 def _approved(facts: Facts) -> bool:
     target = facts.target
     return target is not None and isinstance(covering(facts.decisions, target.version, facts.now), Decision)
-
-
-def inputs_of(facts: Facts, process: Process[Any]) -> Any:  # noqa: ANN401 (the process's own inputs model)
-    """The inputs of the version that the run is about."""
-    target = facts.target
-    if target is None:
-        raise AssertionError("an effect needs a version: the snapshot step comes first")
-    return process.inputs.model_validate_json(target.canonical)
-
-
-def context_of(facts: Facts) -> EffectContext:
-    """What effects know besides the inputs: the run, its subject and owner, and the effects made before."""
-    references = {op.step: op.reference for op in facts.operations if op.outcome == "accepted" and op.reference}
-    target = facts.target
-    if target is None:
-        raise AssertionError("an effect needs a version: the snapshot step comes first")
-    return EffectContext(facts.run.id, facts.subject, target.owner, target.read_at, references)

@@ -14,9 +14,8 @@ from business_store.sweeping import Unprojected, postpone_projection, projected,
 from domain.errors import CounterfoilError, SubjectGone
 from domain.ports import Crm
 from domain.process import Process
-from domain.records import Facts
+from domain.projection import projection_of
 from domain.states import TERMINAL
-from domain.wording import SHOWN_AS
 from operating.joining import joined
 
 log = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ class Projector:
             return False
         try:
             with joined(run=row.run_id, subject=str(facts.subject), correlation=facts.run.correlation_id):
-                crm.project(facts.subject, self._shown(facts))
+                crm.project(facts.subject, projection_of(facts, self.processes[facts.run.process]))
         except CounterfoilError as refused:
             return self._not_written(row, refused)
         return True
@@ -64,19 +63,3 @@ class Projector:
         log.warning("run %s not projected: %s", row.run_id, refused.code)
         self.store.write(lambda connection: postpone_projection(connection, row.run_id, PAUSE_AFTER_FAILURE))
         return None
-
-    def _shown(self, facts: Facts) -> dict[str, str | None]:
-        shown = {
-            "counterfoil_state": str(facts.run.state),
-            "counterfoil_reason": f"{SHOWN_AS[facts.run.state]}: {facts.run.reason}",
-            "counterfoil_run": facts.run.id,
-        }
-        return {**shown, **self._account(facts)}
-
-    def _account(self, facts: Facts) -> dict[str, str | None]:
-        """A process without an account leaves alone what another one wrote."""
-        step = self.processes[facts.run.process].account_step
-        if not step:
-            return {}
-        account = facts.line(step)
-        return {"counterfoil_account": account.reference if account and account.outcome == "accepted" else None}

@@ -13,7 +13,6 @@ import psycopg
 from databases import Database
 from sqlalchemy import text
 
-from activities.effects import context_of, inputs_of
 from business_store.actors import Actor, actor, add_actor, grant
 from business_store.audit import Violation, audit
 from business_store.database import Store
@@ -29,6 +28,7 @@ from domain.approvals import Outcome
 from domain.canonical import canonical_bytes
 from domain.contracts import Contract, Keyed, LookupLagged, LookupStrong, Stored
 from domain.deliveries import Change, Delivery, Quarantined, Receipt, ReceiptVerdict
+from domain.effects import context_of, inputs_of, target_of
 from domain.execution import Execution, StepCall
 from domain.identity import SubjectRef
 from domain.operations import Answered, Granted, Line, Looked, PermitWanted, Sendable, key_for, next_generation
@@ -208,7 +208,8 @@ class Book:
         if line is not None and line.generation == generation:
             content = line.content
         else:
-            fields = effect.fields(inputs_of(facts, self.process), context_of(facts))
+            version = target_of(facts)
+            fields = effect.fields(inputs_of(version, self.process), context_of(facts, facts.run.id, version))
             content = canonical_bytes({"key": key, **fields})
         return Sendable(step, effect.system, effect.operation, key, generation, content, self.contracts[step])
 
