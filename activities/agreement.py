@@ -8,6 +8,7 @@ from typing import Any
 
 from activities.snapshots import Snapshots
 from activities.tools import Tools
+from domain.boundaries import boundary
 from domain.canonical import canonical_bytes
 from domain.effects import context_of, differing, expected, target_of
 from domain.process import Effect, Process
@@ -34,7 +35,8 @@ class Agreement:
         if line is None or line.reference is None:
             raise AssertionError(f"{effect.step} has no accepted operation")
         connector = self.tools.connectors[effect.system]
-        found = connector.read_back(effect.operation, line.reference)
+        with boundary("read-back", facts.run.id):
+            found = connector.read_back(effect.operation, line.reference)
         version = target_of(facts)
         wanted = expected(effect, process, version, context_of(facts, facts.run.id, version))
         content = canonical_bytes({name: found.get(name) for name in sorted(wanted)})

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from activities.snapshots import Snapshots
 from activities.tools import Tools
 from domain.approvals import Decision, covering
+from domain.boundaries import boundary
 from domain.contracts import Contract, Keyed, ProbeAt, Resend
 from domain.effects import context_of, inputs_of, target_of
 from domain.execution import StepCall, Then
@@ -133,13 +134,15 @@ class _Making:
             return Answer(Signal.NOT_SENT, "permit_too_old")
         sendable = given.sendable
         request = Send(self.effect.operation, sendable.key, sendable.content, self.tools.timing.send_timeout)
-        return self.connector.send(request)
+        with boundary("send", self.call.run_id):
+            return self.connector.send(request)
 
     def probe(self, facts: Facts, line: Operation, reference: str | None) -> Kept:
         """One look-up; its absence counts from the database clock before it."""
         since = line.evidence.attempts[0].permitted_at
         sought = Sought(self.effect.operation, line.key, line.content, since, reference)
-        finding = self.connector.probe(sought)
+        with boundary("probe", self.call.run_id):
+            finding = self.connector.probe(sought)
         looked = Looked(uuid.uuid4().hex, line.key, facts.now, finding)
         kept = Line(line.key, self.contracts)
         return self._saved(lambda: self.tools.ledger.save_probe(self.call, self.process, looked, kept))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from domain.boundaries import boundary
 from domain.identity import SubjectRef
 from domain.ports import Crm
 from domain.process import Process, crm_names, snapshot_of
@@ -32,7 +33,8 @@ class Snapshots:
 
 
 def _read(crm: Crm, facts: Facts, process: Process[Any]) -> Taken:
-    reading = crm.read_subject(facts.subject, process.wanted)
+    with boundary("read-subject", facts.run.id):
+        reading = crm.read_subject(facts.subject, process.wanted)
     linked_id = reading.values.get("linked.id")
     linked = _linked(facts.subject, process, linked_id) if linked_id else None
     return Taken(

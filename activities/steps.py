@@ -14,6 +14,7 @@ from activities.effects import Effects, Kept
 from activities.failures import QUICK_READS, defect, store_gone, try_again
 from activities.snapshots import Snapshots
 from activities.tools import Tools
+from domain.boundaries import boundary
 from domain.errors import ReadFailed, SubjectGone, Superseded
 from domain.execution import Directive, StepCall
 from domain.process import Process
@@ -74,14 +75,18 @@ class Steps:
     def _advance(self, call: StepCall, work: Work) -> Directive:
         """One step with everything it logs joined to its run."""
         try:
-            facts = self._tools.ledger.facts(call.run_id)
-            run = facts.run
-            with joined(run=run.id, subject=str(facts.subject), correlation=run.correlation_id):
-                told = self._taken(call, facts, work)
-                log.info("step %s: %s (%s)", call.step, told.state, told.reason)
-            return told
+            with boundary("step", call.run_id):
+                return self._logged(call, work)
         except self._tools.store_away as away:
             raise store_gone(away) from None
+
+    def _logged(self, call: StepCall, work: Work) -> Directive:
+        facts = self._tools.ledger.facts(call.run_id)
+        run = facts.run
+        with joined(run=run.id, subject=str(facts.subject), correlation=run.correlation_id):
+            told = self._taken(call, facts, work)
+            log.info("step %s: %s (%s)", call.step, told.state, told.reason)
+        return told
 
     def _taken(self, call: StepCall, facts: Facts, work: Work) -> Directive:
         process = self._tools.processes[facts.run.process]

@@ -14,6 +14,7 @@ from business_store.facts import locked_facts
 from business_store.reviews import CLOSE
 from business_store.runs import want_nudge
 from domain.approvals import Outcome
+from domain.boundaries import boundary
 from domain.canonical import sha256
 from domain.errors import DecisionRefused, InvalidInput, NotAuthorised
 from domain.identity import short_digest
@@ -65,10 +66,12 @@ LOG = text("""
 def decide(store: Store, actor: Actor, asked: DecisionAsked, valid_for: timedelta) -> RecordedDecision:
     """Record the decision, or the refusal with its author. Raises DecisionRefused, NotAuthorised, NotFound."""
     try:
-        return store.write(lambda connection: _record(connection, actor, asked, valid_for))
+        with boundary("decide", asked.run_id):
+            return store.write(lambda connection: _record(connection, actor, asked, valid_for))
     except (DecisionRefused, NotAuthorised) as refused:
         code = str(refused.fields.get("why", refused.code))
-        store.write(lambda connection: _log(connection, actor, asked, code))
+        with boundary("refuse-decision", asked.run_id):
+            store.write(lambda connection: _log(connection, actor, asked, code))
         raise
 
 

@@ -20,6 +20,7 @@ from business_store.reviews import ReviewTerms, ensure_review
 from business_store.runs import Move, move, move_through_running, want_nudge
 from business_store.settlements import Patience, apply_settlement
 from business_store.versions import record_snapshot
+from domain.boundaries import boundary
 from domain.errors import Superseded
 from domain.execution import StepCall, Then
 from domain.operations import Answered, Granted, Line, Looked, PermitAsked, PermitWanted, Sendable, evidence_of
@@ -51,7 +52,8 @@ class Ledger:
 
     def facts(self, run_id: str) -> Facts:
         """What is known now, without a lock: for deciding what to read outside."""
-        return self._store.read(lambda connection: read_facts(connection, run_id))
+        with boundary("facts", run_id):
+            return self._store.read(lambda connection: read_facts(connection, run_id))
 
     def _owned(self, call: StepCall, work: Callable[[Connection, Facts], T]) -> T:
         def transaction(connection: Connection) -> T:
@@ -64,7 +66,8 @@ class Ledger:
 
     def look(self, call: StepCall) -> Kept:
         """Only look: the run waits for a person."""
-        return self._owned(call, lambda connection, facts: (facts, _held(facts.run)))
+        with boundary("look", call.run_id):
+            return self._owned(call, lambda connection, facts: (facts, _held(facts.run)))
 
     def begin(self, call: StepCall, process: Process[Any], taken: Taken | None) -> Kept:
         """Take the run up: record the snapshot, ask for the decision that its newest version needs."""
@@ -83,7 +86,8 @@ class Ledger:
             unmatched = call.woken and not before.hints and standing.run.seq == before.run.seq
             return facts, _unmatched(connection, standing) if unmatched else standing
 
-        return self._owned(call, work)
+        with boundary("begin", call.run_id):
+            return self._owned(call, work)
 
     def permit(
         self, call: StepCall, process: Process[Any], taken: Taken | None, asked: PermitWanted
@@ -103,7 +107,8 @@ class Ledger:
                 return facts, replace(standing, refused=given.code)
             return facts, Granted(given, sendable)
 
-        return self._owned(call, work)
+        with boundary("permit", call.run_id):
+            return self._owned(call, work)
 
     def _refused(
         self, connection: Connection, facts: Facts, about: tuple[Process[Any], Sendable], refused: Refused
@@ -137,11 +142,13 @@ class Ledger:
             if answered.answer.signal is Signal.THROTTLED and wait is not None:
                 throttle(connection, process.effect(call.step).system, wait)
 
-        return self._keep(call, process, keep, line)
+        with boundary("save-answer", call.run_id):
+            return self._keep(call, process, keep, line)
 
     def save_probe(self, call: StepCall, process: Process[Any], looked: Looked, line: Line) -> Kept:
         """Record a look-up and settle; kept like an answer."""
-        return self._keep(call, process, lambda connection: record_probe(connection, looked), line)
+        with boundary("save-probe", call.run_id):
+            return self._keep(call, process, lambda connection: record_probe(connection, looked), line)
 
     def _keep(
         self, call: StepCall, process: Process[Any], record: Callable[[Connection], None], line: Line
@@ -164,7 +171,8 @@ class Ledger:
 
     def settle(self, call: StepCall, process: Process[Any], line: Line) -> Kept:
         """Settle on what is recorded already."""
-        return self._owned(call, lambda connection, facts: (facts, self._settled(connection, facts, process, line)))
+        with boundary("settle", call.run_id):
+            return self._owned(call, lambda connection, facts: (facts, self._settled(connection, facts, process, line)))
 
     def _settled(self, connection: Connection, facts: Facts, process: Process[Any], line: Line) -> Standing:
         if not facts.run.is_open or facts.run.state in HELD:
@@ -179,7 +187,8 @@ class Ledger:
             made = Move(S.RUNNING, "intent_recorded", call.step, evidence=evidence)
             return facts, Standing(move_through_running(connection, facts.run, made), Then.GO_ON)
 
-        return self._owned(call, work)
+        with boundary("rehearse", call.run_id):
+            return self._owned(call, work)
 
     def conclude(
         self, call: StepCall, process: Process[Any], taken: Taken | None, compared: Sequence[Compared]
@@ -192,7 +201,8 @@ class Ledger:
             facts = _noted(connection, facts, process, taken)
             return facts, conclude(connection, facts, process, compared)
 
-        return self._owned(call, work)
+        with boundary("conclude", call.run_id):
+            return self._owned(call, work)
 
     def retry_later(self, call: StepCall, process: Process[Any], code: str) -> Kept:
         """Something outside cannot be read: show it, come back later, ask a person after the last try."""
@@ -202,7 +212,8 @@ class Ledger:
                 return facts, _held(facts.run)
             return facts, _retry(connection, facts, (process, call.step, code), self._patience(process))
 
-        return self._owned(call, work)
+        with boundary("retry-later", call.run_id):
+            return self._owned(call, work)
 
     def ask_operator(self, call: StepCall, process: Process[Any], reason: str) -> Kept:
         """Automation cannot go on, for this reason."""
@@ -212,7 +223,8 @@ class Ledger:
                 return facts, _held(facts.run)
             return facts, _to_operator(connection, facts.run, process, (call.step, reason))
 
-        return self._owned(call, work)
+        with boundary("ask-operator", call.run_id):
+            return self._owned(call, work)
 
 
 def _unmatched(connection: Connection, standing: Standing) -> Standing:

@@ -20,6 +20,7 @@ from business_store.reviews import ReviewTerms
 from business_store.runs import load_run
 from business_store.views import RunFilter, event_page, list_runs, run_view, version_inputs
 from domain.approvals import Outcome
+from domain.boundaries import boundary
 from domain.contracts import Contract
 from domain.errors import NotAuthenticated, NotAuthorised
 from domain.identity import subject_of
@@ -161,7 +162,8 @@ def _deciding(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: A
     def revocation(
         run_id: Plain, body: RevocationBody, later: BackgroundTasks, actor: Actor = caller
     ) -> dict[str, Any]:
-        revoked = desk.store.write(lambda connection: revoke_decision(connection, actor, run_id, body.reason))
+        with boundary("revoke", run_id):
+            revoked = desk.store.write(lambda connection: revoke_decision(connection, actor, run_id, body.reason))
         later.add_task(desk.reach, run_id)
         return {"run": run_id, "revoked": revoked}
 
@@ -172,7 +174,8 @@ def _operating(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: 
         run_id: Plain, body: ResolutionBody, later: BackgroundTasks, actor: Actor = caller
     ) -> dict[str, Any]:
         asked = ResolutionAsked(run_id, body.action, body.reason, body.evidence, body.reference, body.operation)
-        resolved = desk.store.write(lambda connection: resolve(connection, actor, asked))
+        with boundary("resolve", run_id):
+            resolved = desk.store.write(lambda connection: resolve(connection, actor, asked))
         later.add_task(desk.reach, run_id)
         return asdict(resolved)
 
@@ -183,7 +186,8 @@ def _operating(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: 
         asked = Asked(
             process_named(body.process), subject_of(body.subject), actor.id, body.rehearsal, body.business_key
         )
-        run_id, made = desk.store.write(lambda connection: start_run(connection, asked))
+        with boundary("start-run"):
+            run_id, made = desk.store.write(lambda connection: start_run(connection, asked))
         if made:
             later.add_task(desk.reach, run_id)
         response.status_code = 201 if made else 200

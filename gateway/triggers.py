@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from business_store.database import Store
 from business_store.intake import Accepted, accept
+from domain.boundaries import boundary
 from domain.canonical import NotJson
 from domain.deliveries import Delivery, Disposition, Quarantined, Receipt, ReceiptVerdict
 from domain.errors import CounterfoilError
@@ -70,7 +71,8 @@ class Intake:
             raise
 
     def _take(self, receipt: Receipt, elements: Elements) -> list[Accepted]:
-        return self.store.write(lambda connection: accept(connection, receipt, elements, self.processes))
+        with boundary("accept"):
+            return self.store.write(lambda connection: accept(connection, receipt, elements, self.processes))
 
 
 def _judged(

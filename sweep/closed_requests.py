@@ -15,6 +15,7 @@ from business_store.database import Store
 from business_store.facts import locked_facts, read_facts
 from business_store.requests import insert_run, live_run
 from business_store.versions import record_snapshot
+from domain.boundaries import boundary
 from domain.errors import ReadFailed, SubjectGone
 from domain.ports import Crm
 from domain.process import Process
@@ -44,7 +45,8 @@ class ClosedRequests:
             log.warning("request %s could not be read: %s", request_id, refused.code)
             return
         if taken is not None:
-            self.store.write(lambda connection: self._record(connection, facts.run.id, process, taken))
+            with boundary("record-change", facts.run.id):
+                self.store.write(lambda connection: self._record(connection, facts.run.id, process, taken))
 
     def _facts(self, request_id: str) -> Facts | None:
         with self.store.reading() as connection:

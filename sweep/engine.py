@@ -15,6 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from business_store.database import Store
 from business_store.sweeping import EngineRow, engine_row, set_health
+from domain.boundaries import boundary
 from domain.execution import Start
 from operating.joining import joined
 from operating.traces import tracing_plugins
@@ -63,17 +64,20 @@ class Engine:
 
     async def start(self, row: EngineRow) -> Reached:
         """Start the execution once, and note that it runs. Raises RPCError when the engine is away."""
-        reached = await start_execution(self._client, self.startable(row), self._terms.task_queue)
+        with boundary("start-execution", row.run_id):
+            reached = await start_execution(self._client, self.startable(row), self._terms.task_queue)
         await self.note(row, "ok")
         return reached
 
     async def nudge(self, row: EngineRow) -> Reached:
         """Say "look again". Raises RPCError when the engine is away."""
-        return await nudge_execution(self._client, self.startable(row))
+        with boundary("nudge-execution", row.run_id):
+            return await nudge_execution(self._client, self.startable(row))
 
     async def note(self, row: EngineRow, health: str) -> None:
         """Write the health of the execution down."""
-        await asyncio.to_thread(self._store.write, lambda connection: set_health(connection, row, health))
+        with boundary("note-health", row.run_id):
+            await asyncio.to_thread(self._store.write, lambda connection: set_health(connection, row, health))
 
     async def health(self, row: EngineRow) -> str:
         """`ok`, `stuck` (its tasks fail), `ended` (closed by somebody) or `missing`. Raises RPCError when away."""

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from business_store.database import Store
 from business_store.sweeping import take_lease, turn_finished
+from domain.boundaries import boundary
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +43,16 @@ class Loop:
 
     async def turn(self) -> bool:
         """One turn, if the lease can be had."""
-        taken = await asyncio.to_thread(
-            self.store.write, lambda connection: take_lease(connection, self.name, holder(), self.lease)
-        )
+        with boundary("take-lease"):
+            taken = await asyncio.to_thread(
+                self.store.write, lambda connection: take_lease(connection, self.name, holder(), self.lease)
+            )
         if taken:
             await self.work()
-            await asyncio.to_thread(self.store.write, lambda connection: turn_finished(connection, self.name, holder()))
+            with boundary("finish-turn"):
+                await asyncio.to_thread(
+                    self.store.write, lambda connection: turn_finished(connection, self.name, holder())
+                )
         return taken
 
 

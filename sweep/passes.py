@@ -22,6 +22,7 @@ from business_store.sweeping import (
     unseen_nudges,
     unstarted,
 )
+from domain.boundaries import boundary
 from domain.ports import Crm
 from domain.process import Process
 from operating.metrics import PASSES_FAILED, SWEPT
@@ -105,9 +106,10 @@ class Sweep:
             await self.engine.note(row, health)
             return
         ended = health == "ended"
-        await asyncio.to_thread(
-            self.store.write, lambda connection: execution_gone(connection, row, ended_by_somebody=ended)
-        )
+        with boundary("execution-gone", row.run_id):
+            await asyncio.to_thread(
+                self.store.write, lambda connection: execution_gone(connection, row, ended_by_somebody=ended)
+            )
 
     async def _ended(self) -> int:
         """Executions that somebody terminated, canceled or reset away while their run was open."""

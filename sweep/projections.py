@@ -11,6 +11,7 @@ from typing import Any
 from business_store.database import Store
 from business_store.facts import read_facts
 from business_store.sweeping import Unprojected, postpone_projection, projected, unprojected
+from domain.boundaries import boundary
 from domain.errors import CounterfoilError, SubjectGone
 from domain.ports import Crm
 from domain.process import Process
@@ -40,7 +41,8 @@ class Projector:
         """An older run of a request has nothing to show any more: the newest one stands in the CRM."""
         written = row.newest and self._written(row)
         if written is not None:
-            self.store.write(lambda connection: projected(connection, row.run_id, row.seq))
+            with boundary("projected", row.run_id):
+                self.store.write(lambda connection: projected(connection, row.run_id, row.seq))
         return bool(written)
 
     def _written(self, row: Unprojected) -> bool | None:
@@ -50,7 +52,10 @@ class Projector:
         if crm is None:
             return False
         try:
-            with joined(run=row.run_id, subject=str(facts.subject), correlation=facts.run.correlation_id):
+            with (
+                joined(run=row.run_id, subject=str(facts.subject), correlation=facts.run.correlation_id),
+                boundary("project", row.run_id),
+            ):
                 crm.project(facts.subject, projection_of(facts, self.processes[facts.run.process]))
         except CounterfoilError as refused:
             return self._not_written(row, refused)
@@ -61,5 +66,6 @@ class Projector:
         if isinstance(refused, SubjectGone) and row.state in TERMINAL:
             return False
         log.warning("run %s not projected: %s", row.run_id, refused.code)
-        self.store.write(lambda connection: postpone_projection(connection, row.run_id, PAUSE_AFTER_FAILURE))
+        with boundary("postpone-projection", row.run_id):
+            self.store.write(lambda connection: postpone_projection(connection, row.run_id, PAUSE_AFTER_FAILURE))
         return None

@@ -16,6 +16,7 @@ from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
+    from domain.boundaries import boundary
     from domain.execution import Directive, Execution, Start, StepCall, Then
     from workflows.attributes import updates
     from workflows.policies import (
@@ -148,16 +149,19 @@ class BusinessRun:
     async def _wait(self, told: Directive, seen: int) -> None:
         """Until a nudge or the time that the store named, whichever is first; a nudge during the call counts too."""
         seconds = (told.until - (told.at or workflow.now())).total_seconds() if told.until else None
+        with boundary("wait", self._start.run_id):
+            self._woken = await self._nudged(told.summary, seen, seconds)
+
+    async def _nudged(self, summary: str, seen: int, seconds: float | None) -> bool:
         try:
             await workflow.wait_condition(
                 lambda: self._nudges > seen,
                 timeout=None if seconds is None else timedelta(seconds=max(seconds, 0.05)),
-                timeout_summary=told.summary,
+                timeout_summary=summary,
             )
         except TimeoutError:
-            self._woken = False
-        else:
-            self._woken = True
+            return False
+        return True
 
 
 def _listed(told: Directive) -> tuple[object, ...]:
