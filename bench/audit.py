@@ -23,7 +23,8 @@ COPIED: dict[str, tuple[str, ...]] = {
     "review": ("id", "run_id", "request_id"),
     "decision": ("id", "review_id", "run_id", "request_id"),
     "operation": ("key", "request_id", "run_id"),
-    "attempt": ("operation_key", "run_id", "decision_id", "token"),
+    "dispatch": ("id",),
+    "attempt": ("operation_key", "run_id", "decision_id", "token", "dispatch_id"),
     "answer": ("id", "operation_key"),
 }
 """Tables of a finished run, parents first, with the columns that carry its identity."""

@@ -138,6 +138,7 @@ def _attempts(attempts: Sequence[Json], answers: Sequence[Json]) -> tuple[Attemp
             _time(row["permitted_at"]),
             _time(row["lease_until"]),
             tuple(by_number.get(row["number"], ())),
+            row["dispatch_id"],
         )
         for row in attempts
     )

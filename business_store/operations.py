@@ -30,10 +30,13 @@ TAKE_OFF = """
     )
 """
 INSERT_ATTEMPT = """
-    permitted AS (
+    dispatched AS (
+        INSERT INTO dispatch (id, system, kind, permitted_at) VALUES (:dispatch, :system, :kind, :now)
+    ), permitted AS (
         INSERT INTO attempt (operation_key, number, run_id, decision_id, epoch, engine_run, permitted_at, send_before,
-            lease_until, content_sha256, token)
-        VALUES (:key, :attempt, :run, :decision, :epoch, :engine_run, :now, :send_before, :lease_until, :sha, :token)
+            lease_until, content_sha256, token, dispatch_id)
+        VALUES (:key, :attempt, :run, :decision, :epoch, :engine_run, :now, :send_before, :lease_until, :sha, :token,
+            :dispatch)
     )
 """
 BY_TOKEN = text("SELECT number, send_before, lease_until, decision_id FROM attempt WHERE token = :token")
@@ -96,6 +99,7 @@ def _line(asked: PermitAsked, same: Operation | None) -> Line:
 def _write(connection: Connection, facts: Facts, asked: PermitAsked, permitted: Permitted) -> None:
     run, sendable, target = facts.run, asked.sendable, facts.target
     assert target is not None
+    dispatch = f"dsp-{asked.token}"
     named = {
         "key": sendable.key,
         "request": run.request_id,
@@ -116,9 +120,11 @@ def _write(connection: Connection, facts: Facts, asked: PermitAsked, permitted: 
         "send_before": permitted.send_before,
         "lease_until": permitted.lease_until,
         "token": asked.token,
+        "dispatch": dispatch,
     }
     evidence = {"operation": sendable.key, "content_sha256": sha256(sendable.content).hex()}
     evidence |= {"decision": permitted.decision_id, "send_before": permitted.send_before.isoformat()}
+    evidence |= {"dispatch": dispatch}
     made = Move(
         RunState.RUNNING,
         "permitted",

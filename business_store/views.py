@@ -122,6 +122,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "outcome": operation.outcome,
         "reference": operation.reference,
         "attempts": len(operation.evidence.attempts),
+        "last_dispatch": operation.evidence.attempts[-1].dispatch if operation.evidence.attempts else None,
         "in_flight_until": _instant(operation.in_flight_until),
     }
 

@@ -77,12 +77,16 @@ class RecordedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One permitted send. Until `lease_until` it may be in flight when it has no answer."""
+    """One permitted send. Until `lease_until` it may be in flight when it has no answer.
+
+    `dispatch` names the HTTP request that carries it, alone or with others.
+    """
 
     number: int
     permitted_at: datetime
     lease_until: datetime
     answers: tuple[RecordedAnswer, ...] = ()
+    dispatch: str = ""
 
 
 @dataclass(frozen=True, slots=True)

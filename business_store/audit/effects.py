@@ -52,6 +52,17 @@ EFFECTS = (
     ),
     Check(
         "I8",
+        "dispatch",
+        "one request carries attempts of one kind",
+        """
+        SELECT d.id, format('is of %s.%s and carries %s', d.system, d.kind, coalesce(string_agg(DISTINCT
+            format('%s.%s', o.system, o.kind), ', '), 'nothing'))
+        FROM dispatch d LEFT JOIN attempt a ON a.dispatch_id = d.id LEFT JOIN operation o ON o.key = a.operation_key
+        GROUP BY d.id HAVING bool_and((o.system, o.kind) = (d.system, d.kind)) IS NOT TRUE
+        """,
+    ),
+    Check(
+        "I8",
         "answer",
         "the permit came first",
         """

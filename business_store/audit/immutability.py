@@ -5,16 +5,16 @@ from __future__ import annotations
 from business_store.audit.check import Check
 
 INSERT_ONLY = (
-    *("answer", "attempt", "carry_over", "decision", "engine_execution", "event", "input_version", "notification"),
-    *("permitted_move", "policy_version", "probe", "reading", "receipt", "refused_decision", "resolution"),
-    *("revocation", "version_maker"),
+    *("answer", "attempt", "carry_over", "decision", "dispatch", "engine_execution", "event", "input_version"),
+    *("notification", "permitted_move", "policy_version", "probe", "reading", "receipt", "refused_decision"),
+    *("resolution", "revocation", "version_maker"),
 )
 """Tables whose rows never change and never go."""
 
 GUARDS = (
     *(("event", "event_chain"), ("event", "event_moves_run"), ("event", "event_notifies"), ("run", "run_last_event")),
     *(("run", "run_guard"), ("operation", "operation_guard"), ("attempt", "attempt_guard")),
-    ("decision", "decision_four_eyes"),
+    *(("attempt", "dispatch_guard"), ("decision", "decision_four_eyes")),
 )
 """Triggers without which a promise would rest on code alone."""
 

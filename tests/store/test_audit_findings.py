@@ -112,6 +112,8 @@ PLANTS = [
     Plant("I8", "attempt", SEND, "UPDATE attempt SET content_sha256 = 'x' WHERE " + FIRST),
     Plant("I8", "attempt", "{account}/2", "DELETE FROM answer;" + _copied("attempt", number="2", token="'forged'")),
     Plant("I8", "operation", "{account}", "DELETE FROM attempt WHERE " + FIRST),
+    Plant("I8", "dispatch", "{dispatch}", "DELETE FROM attempt WHERE " + FIRST),
+    Plant("I8", "dispatch", "{dispatch}", "UPDATE attempt SET dispatch_id = '{dispatch}'"),
     Plant("I8", "answer", "{answer}", "UPDATE answer SET recorded_at = recorded_at - interval '1 day'"),
     Plant("I9", "operation", "forged", _copied("operation", key="'forged'", generation="2", step="'create-account'")),
     Plant(
@@ -182,6 +184,7 @@ def _names(book: Book) -> Names:
     row = book.rows("""
         SELECT run.id AS run, run.request_id AS request, o.key AS account, d.id AS decision, d.review_id AS review,
             (SELECT id FROM answer WHERE operation_key = o.key) AS answer,
+            (SELECT dispatch_id FROM attempt WHERE operation_key = o.key) AS dispatch,
             (SELECT run_id || '/' || min(seq) FROM event WHERE reason = 'permitted' GROUP BY run_id) AS permitted
         FROM run, operation o, decision d WHERE o.step = 'create-account'
     """)[0]

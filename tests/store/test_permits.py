@@ -47,6 +47,50 @@ def test_a_permit_writes_operation_attempt_and_event_and_seals(book: Book, run_i
     assert (book.run(run_id).sealed_version, book.run(run_id).reason) == (1, "permitted")
 
 
+def test_every_attempt_goes_out_in_a_dispatch_of_its_kind(book: Book, run_id: str) -> None:
+    granted = book.permit(run_id, token="asked-once")
+    book.answer(run_id, granted, LOST)
+    book.permit(run_id, token="asked-again")
+    sent = book.rows(
+        "SELECT d.id, d.system, d.kind, a.operation_key, a.permitted_at = d.permitted_at AS together"
+        " FROM dispatch d JOIN attempt a ON a.dispatch_id = d.id ORDER BY a.number"
+    )
+    key, system, kind = granted.sendable.key, granted.sendable.system, granted.sendable.kind
+    assert [tuple(row) for row in sent] == [
+        (f"dsp-{token}", system, kind, key, True) for token in ("asked-once", "asked-again")
+    ]
+    assert [each.dispatch for each in book.facts(run_id).operations[0].evidence.attempts] == [row.id for row in sent]
+    named = book.rows("SELECT evidence ->> 'dispatch' AS id FROM event WHERE reason = 'permitted' ORDER BY seq")
+    assert [row.id for row in named] == [row.id for row in sent]
+
+
+MIXED = text("""
+    WITH taken_off AS (UPDATE operation SET outcome = 'unknown', in_flight_attempt = 2, in_flight_until = now())
+    INSERT INTO attempt SELECT operation_key, 2, run_id, decision_id, epoch, engine_run, clock_timestamp(),
+        clock_timestamp() + interval '1 s', clock_timestamp() + interval '2 s', content_sha256, 'forced', 'dsp-other'
+    FROM attempt
+""")
+
+
+def test_the_database_refuses_attempts_of_two_kinds_in_one_dispatch(book: Book, run_id: str) -> None:
+    book.answer(run_id, book.permit(run_id), NOT_SENT)
+    other = text("INSERT INTO dispatch VALUES ('dsp-other', 'stripe', 'another_kind', now())")
+    book.store.write(lambda connection: connection.execute(other))
+    with pytest.raises(IntegrityError) as refused:
+        book.store.write(lambda connection: connection.execute(MIXED))
+    assert violated(refused.value) == "dispatch_of_one_kind"
+
+
+def test_an_attempt_of_the_former_release_brings_its_own_dispatch(book: Book, run_id: str) -> None:
+    """A migration leaves the running code working: it knows nothing of dispatches."""
+    book.answer(run_id, book.permit(run_id), NOT_SENT)
+    book.store.write(lambda connection: connection.execute(FORCED))
+    assert [row.dispatch_id for row in book.rows("SELECT dispatch_id FROM attempt WHERE number = 2")] == ["dsp-forced"]
+    assert book.rows("SELECT system, kind FROM dispatch WHERE id = 'dsp-forced'") == book.rows(
+        "SELECT system, kind FROM operation"
+    )
+
+
 def test_two_workers_ask_at_once_and_one_may_send(book: Book, run_id: str) -> None:
     given = together([lambda: book.ask_permit(book.call(run_id, STEPS[0]))[1]] * 8)
     assert len([each for each in given if isinstance(each, Granted)]) == 1
