@@ -26,6 +26,7 @@ from domain.process import Process
 from domain.processes import PROCESSES
 from operating.outside import Watched, WatchedCrm
 from settings import Settings
+from sweep.drift import Outside
 from sweep.engine import Engine, EngineTerms
 from sweep.loops import Loop
 from sweep.passes import Sweep
@@ -128,6 +129,10 @@ class Parts:
         patience, check_every = _seconds(self.settings.sweep_patience), _seconds(self.settings.engine_check)
         return Sweep(self.store, self.engine(client), self.crms, self.processes, patience, check_every)
 
+    def outside(self) -> Outside:
+        """Store and world side by side."""
+        return Outside(self.store, self.connectors, self.crms, self.processes)
+
     def loops(self, client: Client) -> list[Loop]:
         """The loops of a worker process."""
         s = self.settings
@@ -144,8 +149,10 @@ class Parts:
             return look(connection, self.contracts())
 
     def close(self) -> None:
-        """Give connections back."""
-        self.store.close()
+        """Give connections back, those that were opened."""
+        for name in ("store", "hubspot", "stripe"):
+            if name in self.__dict__:
+                getattr(self, name).close()
 
 
 def _threaded(work: Callable[[], object]) -> Callable[[], Any]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
-from business_store.audit import CHECKS, audit
+from business_store.audit import CHECKS, Violation, audit
 from cli.answering import Answer, command
 from cli.session import session
 from cli.text import table
+from domain.drift import MEANING, Drift
 from settings import SettingsError, load_settings
 
+Deep = Annotated[bool, typer.Option("--deep", help="Read CRM and provider back as well; takes several reads a run.")]
 OWNER_URL = "COUNTERFOIL_DATABASE_OWNER_URL"
 
 db_app = typer.Typer(help="The store's schema.", no_args_is_help=True)
@@ -24,17 +28,30 @@ def register(app: typer.Typer) -> None:
     app.add_typer(db_app, name="db")
 
 
-def audit_() -> Answer:
+def audit_(deep: Deep = False) -> Answer:
     """Check every invariant on the live store.
 
-    Prints the offending rows and exits with 1 when there is any.
+    Prints the offending rows and exits with 1 when there is any. With --deep the records outside are read back too, and
+    every difference from the store is printed.
     """
-    with session() as parts, parts.store.reading() as connection:
-        found = audit(connection)
+    with session() as parts:
+        with parts.store.reading() as connection:
+            found = audit(connection)
+        drift = list(parts.outside().drift()) if deep else []
     document = {"checks": len(CHECKS), "violations": [asdict(each) for each in found]}
+    apart = {"drift": [asdict(each) for each in drift]} if deep else {}
+    lines = [*_violated(found), *(_apart(drift) if deep else ())]
+    return Answer({**document, **apart}, lines, ok=not found and not drift)
+
+
+def _violated(found: Sequence[Violation]) -> list[str]:
     rows = [(each.invariant, each.table, each.row, each.detail) for each in found]
-    lines = table(("INVARIANT", "TABLE", "ROW", "DETAIL"), rows) if found else [f"{len(CHECKS)} checks, no violation"]
-    return Answer(document, lines, ok=not found)
+    return table(("INVARIANT", "TABLE", "ROW", "DETAIL"), rows) if found else [f"{len(CHECKS)} checks, no violation"]
+
+
+def _apart(drift: Sequence[Drift]) -> list[str]:
+    rows = [(each.run, each.system, each.record, MEANING[each.apart], ", ".join(each.fields)) for each in drift]
+    return table(("RUN", "SYSTEM", "RECORD", "DRIFT", "FIELDS"), rows) if drift else ["outside: no drift"]
 
 
 @command(db_app, "upgrade")

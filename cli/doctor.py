@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 
 import typer
@@ -100,13 +99,11 @@ async def _search_attributes() -> Finding:
 
 
 def _hubspot(parts: Parts) -> Iterable[Finding]:
-    with closing(parts.hubspot) as hubspot:
-        return _connector("hubspot", hubspot.check)
+    return _connector("hubspot", parts.hubspot.check)
 
 
 def _stripe(parts: Parts) -> Iterable[Finding]:
-    with closing(parts.stripe) as stripe:
-        return _connector("stripe", stripe.check)
+    return _connector("stripe", parts.stripe.check)
 
 
 def _connector(part: str, check: Callable[[], Sequence[str]]) -> Iterable[Finding]:

@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 def eventually(condition: Callable[[], Value | Literal[False] | None], within: float = 10.0) -> Value:
-    """The first true value of `condition`; fails with its last value or error after `PATIENCE` times `within` seconds."""
+    """The first true value of `condition`; fails with its last value or error after `PATIENCE` times as long."""
     deadline = time.monotonic() + PATIENCE * within
     while True:
         value, error = _tried(condition)
