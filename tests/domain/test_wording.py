@@ -39,7 +39,7 @@ def test_no_two_waits_wait_for_the_same_or_permit_the_same() -> None:
     assert sum(map(len, actions)) == len(set().union(*actions))
 
 
-@pytest.mark.parametrize("state", TERMINAL | {S.OUTCOME_UNKNOWN, S.RETRYING, S.QUEUED, S.RUNNING})
+@pytest.mark.parametrize("state", sorted(TERMINAL | {S.OUTCOME_UNKNOWN, S.RETRYING, S.QUEUED, S.RUNNING}))
 def test_where_nobody_has_to_act_the_details_say_so(state: RunState) -> None:
     assert "**Nothing to do.**" in details(shown(state), LINK)
 
