@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from databases import Database, fresh_database, make_template
@@ -15,6 +16,16 @@ from stack.child import Files
 from stack.ports import free_port
 from stack.postgres import EmbeddedPostgres, PostgresSettings
 from stack.temporal import EmbeddedTemporal, TemporalSettings
+
+TESTS = Path(__file__).parent
+SHORT = {"cli", "connectors", "docs", "domain", "gateway", "sandbox", "store"}
+"""Folders whose files are quickly through."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Processes side by side begin with what waits for whole stacks, so that all of them end together."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] in SHORT)
 
 
 @pytest.fixture(scope="session")

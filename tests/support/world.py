@@ -31,6 +31,7 @@ from business_store.audit import audit
 from business_store.database import Store
 from sandbox.control import SandboxControl, Seeded
 from settings import Settings, load_settings
+from stack.child import Command, tethered
 from stack.ports import free_port
 from workflows.plugin import counterfoil_plugin
 
@@ -82,8 +83,9 @@ class Program:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        argv = tethered(Command(tuple(self.argv), {}, ROOT, death_signal=signal.SIGKILL))
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.argv, cwd=ROOT, env=dict(self.environment), stdout=log, stderr=log)
+            self.process = subprocess.Popen(argv, cwd=ROOT, env=dict(self.environment), stdout=log, stderr=log)
 
     def signal(self, number: signal.Signals) -> int:
         assert self.process is not None
