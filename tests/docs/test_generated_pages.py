@@ -22,7 +22,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 def test_the_committed_pages_are_the_generated_ones() -> None:
-    command = [sys.executable, ROOT / "docs" / "generate.py", "--check"]
+    command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stdout) == (0, "")
 
