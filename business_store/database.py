@@ -9,16 +9,22 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from domain.errors import CommitUnknown
+
 T = TypeVar("T")
 
-STORE_AWAY: tuple[type[Exception], ...] = (InterfaceError, InternalError, OperationalError, PoolTimeout)
-"""Errors that say the store cannot be reached; any other one is about what was asked of it."""
+STORE_AWAY: tuple[type[Exception], ...] = (InterfaceError, InternalError, OperationalError, PoolTimeout, CommitUnknown)
+"""Errors that say the store cannot be reached, or cannot take anything now: unreachable, read-only, full, out of
+memory, too slow. Any other one is about what was asked of it."""
 
 SERIALIZATION_FAILURE, DEADLOCK = "40001", "40P01"
+READ_ONLY, NO_CONNECTION_NOW, FEATURE_NOT_SUPPORTED = "25006", "57P03", "0A000"
 TRIES = 6
+SETTLE_TRIES = 40
 SESSION = (
     "-c timezone=UTC -c statement_timeout=20000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=30000"
 )
@@ -38,6 +44,7 @@ class Store:
             connect_args={"options": SESSION, "connect_timeout": 5, "application_name": "counterfoil"},
         )
         event.listen(self.engine, "checkout", _refuse_hung_up)
+        event.listen(self.engine, "handle_error", _drop_read_only)
 
     def close(self) -> None:
         """Give all connections back."""
@@ -57,6 +64,40 @@ class Store:
         """
         return _repeated(lambda: self._in_transaction(work))
 
+    def once(self, work: Callable[[Connection], T]) -> T:
+        """The same for `work` that has no key of its own: after a lost answer to COMMIT the database is asked.
+
+        Costs a round trip more. Raises CommitUnknown when the database cannot say.
+        """
+        return _repeated(lambda: self._settled(work))
+
+    def _settled(self, work: Callable[[Connection], T]) -> T:
+        done: list[tuple[T, str]] = []
+
+        def noted(connection: Connection) -> None:
+            done.append((work(connection), str(connection.execute(TRANSACTION).scalar_one())))
+
+        try:
+            self._in_transaction(noted)
+        except DBAPIError as lost:
+            if not done or not lost.connection_invalidated or not self._committed(done[0][1]):
+                raise
+        return done[0][0]
+
+    def _committed(self, transaction: str) -> bool:
+        for _ in range(SETTLE_TRIES):
+            status = self._status(transaction)
+            if status != "in progress":
+                return status == "committed"
+            time.sleep(0.1)
+        raise CommitUnknown("the database has not ended this transaction", next_actions=LOOK_FIRST)
+
+    def _status(self, transaction: str) -> str | None:
+        try:
+            return self.read(lambda connection: connection.execute(STATUS, {"id": transaction}).scalar())
+        except (DBAPIError, PoolTimeout):
+            raise CommitUnknown("the answer to a commit was lost", next_actions=LOOK_FIRST) from None
+
     def _in_transaction(self, work: Callable[[Connection], T]) -> T:
         with self.engine.begin() as connection:
             return work(connection)
@@ -70,12 +111,21 @@ class Store:
             return work(connection)
 
     def ready(self) -> bool:
-        """Whether the database answers."""
+        """Whether the database answers, and takes writes: after a failover it may do only the one."""
         try:
             with self.reading() as connection:
-                return bool(connection.execute(text("SELECT true")).scalar_one())
-        except (OperationalError, PoolTimeout):
+                writable = bool(connection.execute(WRITABLE).scalar_one())
+        except STORE_AWAY:
             return False
+        if not writable:
+            self.engine.dispose()
+        return writable
+
+
+TRANSACTION = text("SELECT pg_current_xact_id()::text")
+STATUS = text("SELECT pg_xact_status(cast(cast(:id AS text) AS xid8))")
+WRITABLE = text("SELECT current_setting('transaction_read_only') = 'off'")
+LOOK_FIRST = ("look whether it was recorded, and repeat it if not",)
 
 
 def _repeated(attempt: Callable[[], T]) -> T:
@@ -97,14 +147,52 @@ def _refuse_hung_up(connection: Any, record: object, proxy: object) -> None:  # 
         raise DisconnectionError("the server ended this connection while it rested")
 
 
+def _drop_read_only(context: ExceptionContext) -> None:
+    """A session that may only read belongs to a server that is not the primary any more, or was not yet when the
+    session began: it stays so for ever. It is dropped, and with it every older one; a new one asks who is primary."""
+    if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
+        context.is_disconnect = True
+
+
 def safe_to_repeat(refused: DBAPIError) -> bool:
     """A conflict that rolled back, or a connection that went away under keyed work."""
     state = getattr(refused.orig, "sqlstate", None)
-    return state in (SERIALIZATION_FAILURE, DEADLOCK) or refused.connection_invalidated or _never_connected(refused)
+    rolled_back = state in (SERIALIZATION_FAILURE, DEADLOCK) or _replanned(refused)
+    return rolled_back or refused.connection_invalidated or _never_connected(refused)
+
+
+def _replanned(refused: DBAPIError) -> bool:
+    """A migration changed what a prepared statement returns; the driver forgets it with the rollback."""
+    return getattr(refused.orig, "sqlstate", None) == FEATURE_NOT_SUPPORTED and "cached plan" in str(refused.orig)
 
 
 def _never_connected(refused: DBAPIError) -> bool:
-    return isinstance(refused, OperationalError) and getattr(refused.orig, "sqlstate", None) in (None, "57P03")
+    state = getattr(refused.orig, "sqlstate", None)
+    return isinstance(refused, OperationalError) and state in (None, NO_CONNECTION_NOW)
+
+
+SAID_BY_STATE = {
+    READ_ONLY: ("store_read_only", "the store may only be read now: look for the primary after a failover"),
+    "57014": ("store_busy", "the store did not answer in time"),
+    "55P03": ("store_busy", "the store held a lock for too long"),
+    SERIALIZATION_FAILURE: ("store_busy", "others were in the way each time"),
+    DEADLOCK: ("store_busy", "others were in the way each time"),
+}
+SAID_BY_CLASS = {
+    "53": ("store_exhausted", "the store has no room, memory or connections left"),
+    "58": ("store_exhausted", "the store's disk does not work"),
+    "57": ("store_unreachable", "the store is being shut down or started"),
+}
+
+
+def away_because(problem: Exception) -> tuple[str, str] | None:
+    """Code and sentence for an error of STORE_AWAY, the same at every door; None for a refusal of what was asked."""
+    if isinstance(problem, PoolTimeout):
+        return "store_busy", "all of this process's connections to the store are in use"
+    state = getattr(getattr(problem, "orig", None), "sqlstate", None)
+    if state is None or (isinstance(problem, DBAPIError) and problem.connection_invalidated and state != READ_ONLY):
+        return "store_unreachable", "the store cannot be reached"
+    return SAID_BY_STATE.get(state) or SAID_BY_CLASS.get(state[:2])
 
 
 def violated(refused: DBAPIError) -> str | None:

@@ -71,7 +71,7 @@ def decide(store: Store, actor: Actor, asked: DecisionAsked, valid_for: timedelt
     except (DecisionRefused, NotAuthorised) as refused:
         code = str(refused.fields.get("why", refused.code))
         with boundary("refuse-decision", asked.run_id):
-            store.write(lambda connection: _log(connection, actor, asked, code))
+            store.once(lambda connection: _log(connection, actor, asked, code))
         raise
 
 

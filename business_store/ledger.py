@@ -55,14 +55,16 @@ class Ledger:
         with boundary("facts", run_id):
             return self._store.read(lambda connection: read_facts(connection, run_id))
 
-    def _owned(self, call: StepCall, work: Callable[[Connection, Facts], T]) -> T:
+    def _owned(self, call: StepCall, work: Callable[[Connection, Facts], T], *, keyed: bool = True) -> T:
+        """`keyed`: the same work again finds what it has done; where it cannot, a lost commit is looked up."""
+
         def transaction(connection: Connection) -> T:
             facts, owned = owned_facts(connection, call.run_id, call.execution)
             if not owned:
                 raise Superseded("a newer execution owns this run", run=call.run_id)
             return work(connection, facts)
 
-        return self._store.write(transaction)
+        return self._store.write(transaction) if keyed else self._store.once(transaction)
 
     def look(self, call: StepCall) -> Kept:
         """Only look: the run waits for a person."""
@@ -87,7 +89,7 @@ class Ledger:
             return facts, _unmatched(connection, standing) if unmatched else standing
 
         with boundary("begin", call.run_id):
-            return self._owned(call, work)
+            return self._owned(call, work, keyed=not call.woken)
 
     def permit(
         self, call: StepCall, process: Process[Any], taken: Taken | None, asked: PermitWanted
@@ -213,7 +215,7 @@ class Ledger:
             return facts, _retry(connection, facts, (process, call.step, code), self._patience(process))
 
         with boundary("retry-later", call.run_id):
-            return self._owned(call, work)
+            return self._owned(call, work, keyed=False)
 
     def ask_operator(self, call: StepCall, process: Process[Any], reason: str) -> Kept:
         """Automation cannot go on, for this reason."""

@@ -19,7 +19,8 @@ from domain.records import Facts, Taken
 
 STALE = text("""
     INSERT INTO reading (request_id, run_id, purpose, system, reference, content, sha256, began_at)
-    VALUES (:request, :run, :purpose, :system, :reference, :content, :sha, :began_at)
+    SELECT :request, :run, :purpose, :system, :reference, :content, :sha, :began_at WHERE NOT EXISTS (
+        SELECT FROM reading WHERE (run_id, purpose, sha256, began_at) = (:run, :purpose, :sha, :began_at))
 """)
 CLOSE = text("""
     UPDATE delivery SET disposition = :disposition, settled_at = clock_timestamp()

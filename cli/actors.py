@@ -61,7 +61,7 @@ def _listed(actors: list[Actor]) -> list[str]:
 
 def _changed(work: Callable[[Connection], Actor]) -> Answer:
     with session() as parts:
-        actor = parts.store.write(work)
+        actor = parts.store.once(work)
     return Answer(_document(actor), _listed([actor]))
 
 
@@ -119,7 +119,7 @@ def link(
 def issue(actor_id: Annotated[str, typer.Argument(metavar="ACTOR", help="Id of the actor.")]) -> Answer:
     """Make a token. Its secret is shown this once and never stored."""
     with session() as parts:
-        token_id, secret = parts.store.write(lambda connection: store_actors.issue_token(connection, actor_id))
+        token_id, secret = parts.store.once(lambda connection: store_actors.issue_token(connection, actor_id))
     lines = [f"token   {token_id}", f"secret  {secret}", "The secret is not stored: keep it now."]
     return Answer({"token": token_id, "actor": actor_id, "secret": secret}, lines)
 
@@ -128,5 +128,5 @@ def issue(actor_id: Annotated[str, typer.Argument(metavar="ACTOR", help="Id of t
 def revoke_token(token_id: Annotated[str, typer.Argument(metavar="TOKEN_ID", help="tok-…")]) -> Answer:
     """End a token."""
     with session() as parts:
-        parts.store.write(lambda connection: store_actors.revoke_token(connection, token_id))
+        parts.store.once(lambda connection: store_actors.revoke_token(connection, token_id))
     return Answer({"token": token_id, "revoked": True}, [f"{token_id} is revoked"])

@@ -66,6 +66,6 @@ def revoke(
     """Take an approval back before anything is sent."""
     with session() as parts:
         actor = acting(parts, token_file)
-        revoked = parts.store.write(lambda connection: revoke_decision(connection, actor, run, reason))
+        revoked = parts.store.once(lambda connection: revoke_decision(connection, actor, run, reason))
         tell_engine(parts, run)
     return Answer({"run": run, "revoked": revoked}, [f"revoked: {revoked} of {run}"])

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from business_store.database import violated
+from business_store.database import away_because, violated
 from cli.text import plain
 from domain.errors import CounterfoilError
 from settings import SettingsError
 
 REFUSED, CANNOT_BEGIN = 1, 2
+REPEAT = ("repeat it: what was recorded already stays one",)
 UNDEFINED_TABLE, NO_PRIVILEGE = "42P01", "42501"
 
 
@@ -52,8 +53,9 @@ def _refused(document: dict[str, Any]) -> Failure:
 def store_problem(problem: DBAPIError | PoolTimeout) -> dict[str, Any]:
     """What the database said, without the statement's parameters: they can be a person's words."""
     state = getattr(getattr(problem, "orig", None), "sqlstate", None)
-    if isinstance(problem, PoolTimeout) or (isinstance(problem, OperationalError) and state is None):
-        return _problem("store_unreachable", f"the store cannot be reached: {_first_line(problem)}")
+    away = away_because(problem)
+    if away is not None:
+        return _problem(away[0], f"{away[1]}: {_first_line(problem)}", *REPEAT)
     if state == UNDEFINED_TABLE:
         return _problem("store_not_migrated", "the store has no such table", "counterfoil db upgrade")
     if state == NO_PRIVILEGE:

@@ -57,7 +57,7 @@ def start(
         if not actor.roles & STARTERS:
             raise NotAuthorised("starting a run needs the role operator", role="operator")
         asked = Asked(process_named(process), subject_of(subject), actor.id, rehearsal, key)
-        run_id, made = parts.store.write(lambda connection: start_run(connection, asked))
+        run_id, made = parts.store.once(lambda connection: start_run(connection, asked))
         tell_engine(parts, run_id)
     outcome = "started" if made else "already_exists"
     return Answer({"run": run_id, "made": made, "outcome": outcome}, [f"{outcome.replace('_', ' ')}: {run_id}"])
@@ -107,7 +107,7 @@ def resume(
 def _resolved(token_file: Path | None, run_id: str, work: Callable[[Connection, Actor], Resolved]) -> Answer:
     with session() as parts:
         actor = acting(parts, token_file)
-        resolved = parts.store.write(lambda connection: work(connection, actor))
+        resolved = parts.store.once(lambda connection: work(connection, actor))
         tell_engine(parts, run_id)
     return Answer(asdict(resolved), [_said(resolved)])
 

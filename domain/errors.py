@@ -68,6 +68,13 @@ class RaceLost(CounterfoilError):
     code = "race_lost"
 
 
+class CommitUnknown(CounterfoilError):
+    """The answer to a commit was lost, and what became of it could not be found out: it may have been recorded."""
+
+    status = 503
+    code = "commit_unknown"
+
+
 class Superseded(CounterfoilError):
     """A newer engine execution owns this run; this one may add answers and readings only."""
 

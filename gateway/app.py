@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from business_store.database import STORE_AWAY
+from business_store.database import STORE_AWAY, away_because
 from composition import Parts
 from domain.errors import CounterfoilError
 from gateway.observing import Observed
@@ -23,6 +23,7 @@ from gateway.triggers import Intake, hubspot, standard_webhooks, trigger_routes
 from sweep.engine import connect
 
 log = logging.getLogger(__name__)
+RETRY_AFTER = {"Retry-After": "5"}
 SAID = {True: "ok", False: "unreachable"}
 
 
@@ -47,7 +48,8 @@ def application(parts: Parts) -> FastAPI:
     app.add_middleware(Observed)
     app.add_exception_handler(CounterfoilError, _refused)
     for away in STORE_AWAY:
-        app.add_exception_handler(away, _store_away)
+        if not issubclass(away, CounterfoilError):
+            app.add_exception_handler(away, _store_away)
     app.add_exception_handler(RequestValidationError, _bad_body)
     return app
 
@@ -65,17 +67,17 @@ def _health(app: FastAPI, parts: Parts, reach: Reach) -> None:
 
 
 async def _store_away(request: Request, problem: Exception) -> Response:
-    """Nothing was stored and nothing is lost: the sender sends again."""
-    log.warning("store not reached: %s", type(problem).__name__)
-    away = {"error": "store_unreachable", "message": "the store cannot be reached", "next_actions": ["send it again"]}
-    return JSONResponse(away, 503, {"Retry-After": "5"})
+    """Nothing is acknowledged and nothing is lost: the sender sends again, and what was stored already stays one."""
+    code, message = away_because(problem) or ("store_refused", "the store refused")
+    log.warning("store away: %s (%s)", code, type(problem).__name__)
+    return JSONResponse({"error": code, "message": message, "next_actions": ["send it again"]}, 503, RETRY_AFTER)
 
 
 async def _refused(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, CounterfoilError)
     if request.method == "GET" and wants_page(request.headers.get("accept", "")):
         return refusal_page(problem.as_dict(), problem.status)
-    return JSONResponse(problem.as_dict(), problem.status)
+    return JSONResponse(problem.as_dict(), problem.status, RETRY_AFTER if problem.status == 503 else None)
 
 
 async def _bad_body(request: Request, problem: Exception) -> Response:

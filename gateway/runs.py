@@ -163,7 +163,7 @@ def _deciding(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: A
         run_id: Plain, body: RevocationBody, later: BackgroundTasks, actor: Actor = caller
     ) -> dict[str, Any]:
         with boundary("revoke", run_id):
-            revoked = desk.store.write(lambda connection: revoke_decision(connection, actor, run_id, body.reason))
+            revoked = desk.store.once(lambda connection: revoke_decision(connection, actor, run_id, body.reason))
         later.add_task(desk.reach, run_id)
         return {"run": run_id, "revoked": revoked}
 
@@ -175,7 +175,7 @@ def _operating(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: 
     ) -> dict[str, Any]:
         asked = ResolutionAsked(run_id, body.action, body.reason, body.evidence, body.reference, body.operation)
         with boundary("resolve", run_id):
-            resolved = desk.store.write(lambda connection: resolve(connection, actor, asked))
+            resolved = desk.store.once(lambda connection: resolve(connection, actor, asked))
         later.add_task(desk.reach, run_id)
         return asdict(resolved)
 
@@ -187,7 +187,7 @@ def _operating(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: 
             process_named(body.process), subject_of(body.subject), actor.id, body.rehearsal, body.business_key
         )
         with boundary("start-run"):
-            run_id, made = desk.store.write(lambda connection: start_run(connection, asked))
+            run_id, made = desk.store.once(lambda connection: start_run(connection, asked))
         if made:
             later.add_task(desk.reach, run_id)
         response.status_code = 201 if made else 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 
@@ -17,6 +16,7 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from store_builder import AMENDER, STEPS, Book, changed
+from store_faults import locked_out
 from together import together
 
 from activities.effects import Effects
@@ -198,7 +198,7 @@ def test_c89_an_outcome_is_saved_when_the_store_comes_back_and_never_sent_again(
         def lock_out() -> RunState:
             eventually(lambda: len(server.requests) == 1)
             tries = _refused_connections(narrow)
-            with _locked_out(book):
+            with locked_out(book.database):
                 outside.released.set()
                 eventually(lambda: len(tries) >= 3)
             return RunState.RUNNING
@@ -214,20 +214,6 @@ def _refused_connections(store: Store) -> list[object]:
     tries: list[object] = []
     event.listen(store.engine, "do_connect", lambda *asked: tries.append(None))
     return tries
-
-
-@contextmanager
-def _locked_out(book: Book) -> Iterator[None]:
-    """The application may not connect, and whoever was connected is thrown out."""
-    limit = f'ALTER DATABASE "{book.database.name}" CONNECTION LIMIT'
-    with psycopg.connect(book.database.superuser_dsn, autocommit=True) as superuser:
-        superuser.execute(f"{limit} 0")
-        superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'counterfoil_app'"
-                          " AND datname = current_database()")  # fmt: skip
-        try:
-            yield
-        finally:
-            superuser.execute(f"{limit} -1")
 
 
 def _sessions(book: Book) -> list[tuple[str, str]]:

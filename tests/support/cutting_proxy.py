@@ -29,6 +29,7 @@ class CuttingProxy:
         self._armed: Cut | None = None
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
+        self._refusing = False
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -41,6 +42,10 @@ class CuttingProxy:
         with self._lock:
             self._armed = what
 
+    def refuse(self) -> None:
+        """Take no further connections."""
+        self._refusing = True
+
     def close(self) -> None:
         """End every connection and stop listening."""
         for each in (self._listener, *self._open):
@@ -50,6 +55,9 @@ class CuttingProxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                if self._refusing:
+                    _end(client)
+                    continue
                 server = socket.create_connection(self._target)
                 self._open += [client, server]
                 _Exchange(self, client, server).start()
