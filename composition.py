@@ -17,8 +17,10 @@ from business_store.gauges import Gauges, look
 from business_store.ledger import Ledger
 from business_store.reviews import ReviewTerms
 from business_store.settlements import Patience
-from connectors.hubspot import HubSpot, HubSpotTimes
-from connectors.stripe import Stripe, StripeTimes
+from connectors.hubspot import HubSpot
+from connectors.hubspot_contracts import HubSpotTimes
+from connectors.stripe import Stripe
+from connectors.stripe_contracts import StripeTimes
 from domain.contracts import Contract
 from domain.permits import Timing
 from domain.ports import Connector, Crm
@@ -58,7 +60,11 @@ class Parts:
             portal_id=s.hubspot_portal_id,
             app_id=s.hubspot_app_id,
             times=HubSpotTimes(
-                _seconds(s.settle_time), _seconds(s.visibility_lag), read_within=read, write_within=write
+                _seconds(s.settle_time),
+                _seconds(s.visibility_lag),
+                _seconds(s.outage_lag),
+                read_within=read,
+                write_within=write,
             ),
         )
 

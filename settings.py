@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     send_timeout: float = Field(20, gt=0, description="Total time of one outside request")
     settle_time: float = Field(100, ge=0, description="H: how long a timed-out request may still execute")
     visibility_lag: float = Field(60, ge=0, description="V: how long a search may not show a record")
+    outage_lag: float = Field(900, ge=0, description="V on a bad day: a search that shows nothing is asked until then")
     resend_window: float = Field(86_400, gt=0, description="W: how long Stripe keeps an idempotency key")
     window_margin: float = Field(3_600, ge=0, description="Nothing is sent this close to the end of the window")
     read_timeout: float = Field(10, gt=0, description="Total time of one outside read")

@@ -136,3 +136,8 @@ def mismatch(reply: Reply, code: str) -> Answer:
 def exists(reply: Reply, reference: str | None) -> Answer:
     """A unique value is taken, by the record named if the answer names one."""
     return Answer(Signal.EXISTS, "exists", reference=reference, http_status=reply.status)
+
+
+def busy(reply: Reply, code: str) -> Answer:
+    """Our key, or our record, is being worked on by an earlier request."""
+    return Answer(Signal.BUSY, code, http_status=reply.status)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from domain.contracts import Contract, Keyed, Upsert
 from domain.errors import InvalidInput
 
 Fields = Mapping[str, str | None]
@@ -23,3 +24,11 @@ def present(fields: Fields, *required: str) -> dict[str, str]:
 
 def _encodable(value: str) -> bool:
     return "\0" not in value and not any("\ud800" <= sign <= "\udfff" for sign in value)
+
+
+def fitting(key: str, contracts: Iterable[Contract]) -> str:
+    """Our key, if it is no longer than each of these contracts takes. Raises InvalidInput."""
+    longest = min((each.key.longest for each in contracts if isinstance(each, Keyed | Upsert)), default=len(key))
+    if len(key) > longest:
+        raise InvalidInput("key", f"at most {longest} characters")
+    return key

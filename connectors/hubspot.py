@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import Protocol
 
 from connectors.classify import Object
-from connectors.fields import Fields
+from connectors.fields import Fields, fitting
 from connectors.hubspot_companies import Companies
+from connectors.hubspot_contracts import HubSpotTimes
 from connectors.hubspot_records import SYSTEM, HubSpotSchema, as_text
 from connectors.hubspot_subjects import Subjects
 from connectors.hubspot_tasks import Tasks
 from connectors.reading import Reader
 from connectors.transport import Request, Transport, segment
-from domain.contracts import Contract, LookupLagged, Upsert
+from domain.contracts import Contract
 from domain.errors import InvalidInput, ReadFailed
 from domain.identity import SubjectRef
 from domain.ports import Send, Sought, SubjectReading, Wanted
@@ -25,18 +24,8 @@ CREATE_TASK = "create_task"
 UPSERT_COMPANY = "upsert_company"
 
 
-@dataclass(frozen=True, slots=True)
-class HubSpotTimes:
-    """`settle`: HubSpot gives up on a request after 100 s (524); `lag`: how far the search index may be behind."""
-
-    settle: timedelta = timedelta(seconds=120)
-    lag: timedelta = timedelta(seconds=60)
-    misses: int = 3
-    read_within: timedelta = timedelta(seconds=10)
-    write_within: timedelta = timedelta(seconds=15)
-
-
 class _Effect(Protocol):
+    def contracts(self, times: HubSpotTimes) -> tuple[Contract, ...]: ...
     def render(self, key: str, fields: Fields) -> bytes: ...
     def send(self, request: Send) -> Answer: ...
     def find(self, sought: Sought) -> Finding: ...
@@ -73,14 +62,12 @@ class HubSpot:
         self._transport.close()
 
     def contracts(self, operation: str) -> tuple[Contract, ...]:
-        """C2 by the unique property, then C4. C2 needs that property to be unique in the account: see `check`."""
-        self._effect(operation)
-        times = self._times
-        return Upsert(times.settle), LookupLagged(times.settle, times.lag, times.misses)
+        """C2 by the unique property, then C4: see connectors.hubspot_contracts."""
+        return self._effect(operation).contracts(self._times)
 
     def render(self, operation: str, key: str, fields: Fields) -> bytes:
         """Raises InvalidInput. Fields: see Tasks.render and Companies.render."""
-        return self._effect(operation).render(key, fields)
+        return self._effect(operation).render(fitting(key, self.contracts(operation)), fields)
 
     def send(self, request: Send) -> Answer:
         """One POST."""

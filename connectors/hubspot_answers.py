@@ -27,6 +27,7 @@ from connectors.classify import (
     throttled,
     unauthenticated,
 )
+from connectors.hubspot_contracts import TAKEN
 from connectors.transport import Lost, Reply
 from domain.signals import Answer
 
@@ -34,7 +35,6 @@ Success: TypeAlias = Callable[[Reply, Object], Answer]
 
 _HOLDER = re.compile(r"Existing ID: ([0-9]+)|([0-9]+) already has that value")
 _CONFLICTS = ("CONFLICT", "OBJECT_ALREADY_EXISTS")
-_TAKEN = "CONFLICTING_UNIQUE_VALUE"
 _CODE = re.compile(r'"error":\s*"([A-Z_]{1,60})"')
 _PROPERTY = re.compile(r'"name":\s*"([a-z0-9_]{1,60})"')
 
@@ -66,7 +66,7 @@ def refused(reply: Reply, error: Object) -> Answer:
     """One error object, of a whole answer or of one input of a batch, by its category."""
     category, message = text(error, "category"), text(error, "message") or ""
     holder = _HOLDER.search(message)
-    if category in _CONFLICTS or holder or _TAKEN in message:
+    if category in _CONFLICTS or holder or TAKEN.code in message:
         return exists(reply, (holder[1] or holder[2]) if holder else None)
     if category == "VALIDATION_ERROR":
         return rejected(reply, ":".join(("validation_error", *_problem(error, message))))

@@ -9,12 +9,14 @@ from datetime import UTC, datetime, timedelta
 from connectors.classify import Object, accepted, child, children, doubtful
 from connectors.fields import Fields, present
 from connectors.hubspot_answers import classified, refused
+from connectors.hubspot_contracts import HubSpotTimes, of_companies
 from connectors.hubspot_history import values, values_since
 from connectors.hubspot_reading import read_record
 from connectors.hubspot_records import OBJECTS, HubSpotSchema, as_text, get_record, json_bytes, properties, record_id
 from connectors.reading import Reader
 from connectors.transport import Reply, Request
 from domain.canonical import parse
+from domain.contracts import Contract
 from domain.errors import InvalidInput
 from domain.ports import Send, Sought
 from domain.signals import Answer, Finding, Found
@@ -29,6 +31,9 @@ class Companies:
 
     reader: Reader
     schema: HubSpotSchema
+
+    def contracts(self, times: HubSpotTimes) -> tuple[Contract, ...]:
+        return of_companies(times, self.schema)
 
     def render(self, key: str, fields: Fields) -> bytes:
         """Fields: the unique key property, and any of `company_properties`; None clears. Raises InvalidInput."""

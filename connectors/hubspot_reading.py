@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from connectors.classify import Object, children
-from connectors.hubspot_records import record_id
+from connectors.classify import Object, child, children, text
+from connectors.hubspot_records import Search, record_id
 from connectors.reading import Reader
 from connectors.transport import Request
+
+MAX_PAGES = 100
+"""HubSpot's search ends at ten thousand hits."""
 
 
 def read_record(reader: Reader, request: Request) -> Object | None:
@@ -18,12 +21,18 @@ def read_record(reader: Reader, request: Request) -> Object | None:
     return _whole(reader, record)
 
 
-def read_hits(reader: Reader, request: Request) -> tuple[Object, ...]:
-    """The first page of what the lagging index shows. Raises ReadFailed, or Throttled."""
-    answer = reader.required(request)
-    if not isinstance(answer.get("results"), list):
-        raise reader.failed("unreadable_list")
-    return tuple(_whole(reader, record) for record in children(answer, "results"))
+def read_hits(reader: Reader, search: Search) -> Iterator[Object]:
+    """Every page of what the lagging index shows. Raises ReadFailed if any of them cannot be read, or Throttled."""
+    after: str | None = None
+    for _ in range(MAX_PAGES):
+        answer = reader.required(search.request(after))
+        if not isinstance(answer.get("results"), list):
+            raise reader.failed("unreadable_list")
+        yield from (_whole(reader, record) for record in children(answer, "results"))
+        after = text(child(child(answer, "paging"), "next"), "after")
+        if after is None:
+            return
+    raise reader.failed("too_many_pages")
 
 
 def _whole(reader: Reader, record: Object) -> Object:

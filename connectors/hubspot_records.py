@@ -47,11 +47,21 @@ def json_bytes(value: Mapping[str, object]) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def search_request(kind: str, name: str, value: str, operator: str = "EQ") -> Request:
+@dataclass(frozen=True, slots=True)
+class Search:
     """Records whose property `name` has this value, according to the lagging index."""
-    condition = {"propertyName": name, "operator": operator, "value": value}
-    body = {"filterGroups": [{"filters": [condition]}], "properties": [name], "limit": 100}
-    return json_request("POST", f"{OBJECTS}/{segment(kind)}/search", body)
+
+    kind: str
+    name: str
+    value: str
+    operator: str = "EQ"
+
+    def request(self, after: str | None) -> Request:
+        """The first page, or the one that begins at this cursor."""
+        condition = {"propertyName": self.name, "operator": self.operator, "value": self.value}
+        body = {"filterGroups": [{"filters": [condition]}], "properties": [self.name], "limit": 100}
+        cursor = {"after": after} if after else {}
+        return json_request("POST", f"{OBJECTS}/{segment(self.kind)}/search", {**body, **cursor})
 
 
 def record_id(record: Object) -> str | None:

@@ -13,12 +13,12 @@ from connectors.hubspot_records import (
     OBJECTS,
     REPLACED,
     SYSTEM,
+    Search,
     first_linked,
     get_record,
     json_request,
     properties,
     record_id,
-    search_request,
     storable,
 )
 from connectors.reading import Reader
@@ -72,8 +72,8 @@ class Subjects:
         """
         self._check(subject)
         name = "hs_merged_object_ids"
-        request = search_request(subject.object_type, name, subject.object_id, "CONTAINS_TOKEN")
-        merged = [hit for hit in read_hits(self.reader, request) if subject.object_id in _merged_ids(hit, name)]
+        search = Search(subject.object_type, name, subject.object_id, "CONTAINS_TOKEN")
+        merged = [hit for hit in read_hits(self.reader, search) if subject.object_id in _merged_ids(hit, name)]
         if len(merged) > 1:
             raise self.reader.failed("several_successors")
         return self._live(subject, merged[0]) if merged else None

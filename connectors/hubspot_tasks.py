@@ -9,20 +9,22 @@ from datetime import UTC, datetime
 from connectors.classify import Object, accepted, child, children, doubtful
 from connectors.fields import Fields, present
 from connectors.hubspot_answers import classified
+from connectors.hubspot_contracts import HubSpotTimes, of_tasks
 from connectors.hubspot_reading import read_hits, read_record
 from connectors.hubspot_records import (
     OBJECTS,
     HubSpotSchema,
+    Search,
     associated,
     get_record,
     json_bytes,
     properties,
     record_id,
-    search_request,
 )
 from connectors.reading import Reader
 from connectors.transport import Reply, Request
 from domain.canonical import Json, parse
+from domain.contracts import Contract
 from domain.ports import Send, Sought
 from domain.signals import Answer, Finding, Found
 
@@ -43,6 +45,9 @@ class Tasks:
 
     reader: Reader
     schema: HubSpotSchema
+
+    def contracts(self, times: HubSpotTimes) -> tuple[Contract, ...]:
+        return of_tasks(times, self.schema)
 
     def render(self, key: str, fields: Fields) -> bytes:
         """Fields: title; optional body, owner, due_at (ISO 8601), subject_id (a company), run_id (in the body).
@@ -103,7 +108,7 @@ class Tasks:
 
     def _searched(self, sought: Sought) -> Finding:
         name = self.schema.operation_key
-        hits = read_hits(self.reader, search_request(KIND, name, sought.key))
+        hits = read_hits(self.reader, Search(KIND, name, sought.key))
         ours = {record_id(hit) for hit in hits if properties(hit).get(name) == sought.key}
         if len(ours) > 1:
             return Finding(Found.MANY, "several_tasks")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from connectors.classify import Object, child, children, text
-from connectors.fields import Fields
+from connectors.fields import Fields, fitting
 from connectors.reading import Reader
 from connectors.stripe_account import differences, is_account, key_of, readable, rendered
 from connectors.stripe_answers import classified
+from connectors.stripe_contracts import KEY_HEADER, StripeTimes, of_accounts
 from connectors.transport import Request, Transport, segment
-from domain.contracts import Contract, Keyed, LookupStrong, Stored
+from domain.contracts import Contract
 from domain.errors import InvalidInput, ReadFailed
 from domain.ports import Send, Sought
 from domain.signals import Answer, Finding, Found
@@ -22,16 +22,6 @@ API_VERSION = "2026-10-28.endive"
 CLOCK_SKEW = timedelta(minutes=5)
 PAGE = 100
 MAX_PAGES = 200
-
-
-@dataclass(frozen=True, slots=True)
-class StripeTimes:
-    """`window`: how long Stripe keeps a key at least; `settle`: how long a request may run on after we gave up."""
-
-    window: timedelta = timedelta(hours=24)
-    margin: timedelta = timedelta(hours=1)
-    settle: timedelta = timedelta(seconds=120)
-    read_within: timedelta = timedelta(seconds=10)
 
 
 def absent(status: int, value: Object) -> bool:
@@ -53,19 +43,18 @@ class Stripe:
         self._transport.close()
 
     def contracts(self, operation: str) -> tuple[Contract, ...]:
-        """C1, then C3: the list of accounts is no search index and does not lag (docs.stripe.com/search)."""
+        """C1, then C3: see connectors.stripe_contracts."""
         _known(operation)
-        keyed = Keyed(self._times.window, self._times.margin, Stored.ALL_STARTED)
-        return keyed, LookupStrong(self._times.settle)
+        return of_accounts(self._times)
 
     def render(self, operation: str, key: str, fields: Fields) -> bytes:
         """Fields: name, country, email; optional legal_form, bank_holder, iban, run_id. Raises InvalidInput."""
         _known(operation)
-        return rendered(key, fields)
+        return rendered(fitting(key, self.contracts(operation)), fields)
 
     def send(self, request: Send) -> Answer:
         """One POST /v1/accounts under the key."""
-        headers = {"Idempotency-Key": request.key, "Content-Type": "application/x-www-form-urlencoded"}
+        headers = {KEY_HEADER: request.key, "Content-Type": "application/x-www-form-urlencoded"}
         post = Request("POST", "/v1/accounts", body=request.content, headers=headers)
         return classified(self._transport.write(post, request.within), request.content, datetime.now(UTC))
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from connectors.classify import (
     Object,
     accepted,
+    busy,
     child,
     doubtful,
     json_object,
@@ -24,8 +25,9 @@ from connectors.classify import (
     unauthenticated,
 )
 from connectors.stripe_account import differences, is_account
+from connectors.stripe_contracts import IN_PROGRESS, MISMATCH
 from connectors.transport import Lost, Reply
-from domain.signals import Answer, Signal
+from domain.signals import Answer
 
 
 def classified(reply: Reply | Lost, content: bytes, now: datetime) -> Answer:
@@ -58,10 +60,10 @@ def _refusal(reply: Reply, error: Object, now: datetime) -> Answer:
         return throttled(reply, now, machine_code(error.get("code") or "rate_limit"), refused=bool(error))
     if not error:
         return doubtful(reply)
-    if text(error, "type") == "idempotency_error":
-        return mismatch(reply, "idempotency_error")
-    if text(error, "code") == "idempotency_key_in_use":
-        return Answer(Signal.BUSY, "idempotency_key_in_use", http_status=reply.status)
+    if MISMATCH.fits(reply.status, text(error, "type")):
+        return mismatch(reply, MISMATCH.code)
+    if IN_PROGRESS.fits(reply.status, text(error, "code")):
+        return busy(reply, IN_PROGRESS.code)
     if reply.status == 401:
         return unauthenticated(reply)
     if reply.status == 400 and text(error, "type") == "invalid_request_error":

@@ -150,9 +150,10 @@ def _keyed(contract: Keyed, history: History) -> Settlement | None:
 
 
 def _upsert(contract: Upsert, history: History) -> Settlement | None:
-    """A resend converges, so an undocumented throttle is waited out without looking first."""
-    waited = _resend(history, contract.resends) if history.only_throttled else None
-    return waited or _look_then_resend(contract, history, may_repeat=True)
+    """A resend that converges and overwrites nothing waits out an undocumented throttle without looking first."""
+    blind = contract.enforced and not contract.overwrites and history.only_throttled
+    waited = _resend(history, contract.resends) if blind else None
+    return waited or _look_then_resend(contract, history, may_repeat=contract.enforced)
 
 
 def _strong(contract: LookupStrong, history: History) -> Settlement | None:
@@ -176,21 +177,25 @@ def _lagged(contract: LookupLagged, history: History) -> Settlement | None:
         return conflict
     earliest = history.lease_ended + contract.settle
     misses = history.absences_since(earliest)
-    if not _missed_for_good(contract, misses, earliest + contract.lag):
+    if not _missed_for_good(contract, misses, earliest):
         return _look(history, *_next_poll(contract, misses, earliest))
     may_repeat = contract.duplicates_harmless or history.only_throttled
     return _resend(history, contract.resends) if may_repeat else None
 
 
-def _missed_for_good(contract: LookupLagged, misses: Sequence[Probe], horizon: datetime) -> bool:
+def _missed_for_good(contract: LookupLagged, misses: Sequence[Probe], earliest: datetime) -> bool:
+    horizon = earliest + max(contract.lag, contract.outage_lag)
     return len(misses) >= contract.misses and any(miss.began_at >= horizon for miss in misses)
 
 
 def _next_poll(contract: LookupLagged, misses: Sequence[Probe], earliest: datetime) -> tuple[datetime, timedelta]:
-    """Evenly over the lag; the look that completes the misses falls on or after the end of the lag."""
+    """Evenly over the usual lag, its last look at or after the end of that; then ever less often over an outage's."""
     gap = max(contract.lag / max(contract.misses - 1, 1), LOOK_AGAIN)
-    completing = len(misses) >= contract.misses - 1
-    return (earliest + contract.lag if completing else earliest), gap
+    usual = earliest + contract.lag
+    last = max((miss.began_at for miss in misses), default=earliest)
+    if len(misses) >= contract.misses and last >= usual:
+        return min(last + max(last - earliest, gap), earliest + contract.outage_lag), LOOK_AGAIN
+    return (usual if len(misses) >= contract.misses - 1 else earliest), gap
 
 
 def _saved_id(contract: SavedId, history: History) -> Settlement | None:

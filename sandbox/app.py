@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
 from sandbox.control_api import ControlApi
+from sandbox.fault_answers import SPEECH
 from sandbox.faults import Ending, FaultBook, Rule
 from sandbox.hubspot_api import HubspotApi
-from sandbox.hubspot_webhooks import Delivery
 from sandbox.idempotency import IdempotencyKeys
+from sandbox.practice_api import PracticeApi
+from sandbox.pretended import Pretended
 from sandbox.records import Records
 from sandbox.request_log import RequestLog
 from sandbox.settings import Knobs, Settings
-from sandbox.stripe_api import StripeApi, key_of
-from sandbox.stripe_errors import key_in_use
+from sandbox.stripe_api import StripeApi
+from sandbox.webhook_queue import Delivery
 from sandbox.wire import Answer, Call, Refusal
 
 Scope = MutableMapping[str, Any]
@@ -25,6 +27,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 # what a cut answer promises in Content-Length and never sends
 _MISSING_BYTES = 64
+PRACTICE = "/practice/"
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,16 @@ class Sandbox:
         self._keys = IdempotencyKeys(self._records, knobs)
         self._faults = FaultBook(self._records)
         self._log = RequestLog(self._records)
-        self._hubspot = HubspotApi(self._records, settings, knobs)
-        self._stripe = StripeApi(self._records, settings, self._keys)
-        self._control = ControlApi(self._records, settings, knobs, self._hubspot)
+        hubspot = HubspotApi(self._records, settings, knobs)
+        self._practice = PracticeApi(self._records, settings, knobs)
+        self._systems: Mapping[str, Pretended] = {
+            "hubspot": hubspot,
+            "stripe": StripeApi(self._records, settings, self._keys),
+            "practice": self._practice,
+        }
+        self._control = ControlApi(self._records, settings, knobs, hubspot, self._practice)
         self._late: set[asyncio.Task[None]] = set()
-        self.delivery = Delivery(self._records, knobs)
+        self.delivery = Delivery(self._records, knobs, self._practice.execute_due)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -58,6 +66,7 @@ class Sandbox:
             _hang_up(scope)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._practice.execute_due()
         head = _head(scope)
         if head.path.startswith("/sandbox/"):
             await _send(self._committed(self._control.answer, await _read(head, receive)), send)
@@ -87,34 +96,32 @@ class Sandbox:
     async def _under_fault(self, call: Call, number: int, rule: Rule) -> Outcome:
         before = rule.seconds if rule.kind.delay == "before" else 0
         genuine = await self._executed(call, before) if rule.executes else Answer(200, b"{}")
-        answer = rule.distorted(genuine, _system(call))
-        if _system(call) == "stripe":
-            answer = self._failed_inside(call, rule, genuine, answer)
+        answer = self._failed_inside(call, rule, genuine)
+        if rule.kind.hides and call.path.startswith(PRACTICE):
+            self._practice.hide(genuine, rule.seconds)
         if rule.kind.delay == "after":
             await asyncio.sleep(rule.seconds)
         status = None if rule.kind.ending == "hang_up" else answer.status
         self._log.answered(number, status, executed=rule.executes and genuine.status < 400)
         return Outcome(answer, rule.kind.ending)
 
-    def _failed_inside(self, call: Call, rule: Rule, genuine: Answer, answer: Answer) -> Answer:
+    def _failed_inside(self, call: Call, rule: Rule, genuine: Answer) -> Answer:
+        system = _system(call)
+        answer = rule.distorted(genuine, system)
         if rule.stored and genuine.status < 400 and not genuine.header("idempotent-replayed"):
-            self._stripe.restate(call, answer)
-        return self._stripe.dressed(call, answer)
+            answer = self._systems[system].restate(call, answer)
+        return self._systems[system].dressed(call, answer)
 
     async def _executed(self, call: Call, delay: float = 0) -> Answer:
         """The genuine answer, after a delay during which an idempotency key counts as in progress."""
-        with self._keys.running(key_of(call) if _system(call) == "stripe" else None) as free:
+        system = _system(call)
+        pretended = self._systems[system]
+        key = pretended.running_key(call)
+        with self._keys.running(key) as free:
             if not free:
-                answer = self._stripe.dressed(call, key_in_use(str(key_of(call))))
-            else:
-                await asyncio.sleep(delay)
-                answer = self._genuine(call)
-        return answer
-
-    def _genuine(self, call: Call) -> Answer:
-        if _system(call) == "stripe":
-            return self._stripe.dressed(call, self._committed(self._stripe.answer, call))
-        return self._committed(self._hubspot.answer, call)
+                return pretended.dressed(call, SPEECH[system].busy({"key": key}))
+            await asyncio.sleep(delay)
+            return pretended.dressed(call, self._committed(pretended.answer, call))
 
     def _committed(self, answering: Callable[[Call], Answer], call: Call) -> Answer:
         try:
@@ -128,12 +135,17 @@ class Sandbox:
         self._log.answered(number, None, executed=answer.status < 400)
 
     def _execute_later(self, call: Call, number: int, seconds: float) -> None:
+        if call.path.startswith(PRACTICE):
+            self._practice.execute_later(call, number, seconds)
+            return
         task = asyncio.create_task(self._executed_late(call, number, seconds))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
 
 def _system(call: Call) -> str:
+    if call.path.startswith(PRACTICE):
+        return "practice"
     return "stripe" if call.path.startswith("/v1/") else "hubspot"
 
 

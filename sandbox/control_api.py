@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from sandbox.faults import FaultBook, Rule
 from sandbox.hubspot_api import HubspotApi, author_of
 from sandbox.hubspot_schema import COMPANIES, CONTACTS, object_type
+from sandbox.practice_api import PracticeApi
 from sandbox.records import Records, Row
 from sandbox.request_log import RequestLog
 from sandbox.settings import Knobs, Settings
@@ -22,11 +23,14 @@ _COUNTERS = ("next_object_id", "next_event_id")
 class ControlApi:
     """Answers calls; each runs in one transaction of the caller."""
 
-    def __init__(self, records: Records, settings: Settings, knobs: Knobs, hubspot: HubspotApi) -> None:
+    def __init__(
+        self, records: Records, settings: Settings, knobs: Knobs, hubspot: HubspotApi, practice: PracticeApi
+    ) -> None:
         self._records = records
         self._settings = settings
         self._knobs = knobs
         self._hubspot = hubspot
+        self._practice = practice
         self._faults = FaultBook(records)
         self._log = RequestLog(records)
         self._routes = [
@@ -113,7 +117,7 @@ class ControlApi:
         return json_answer(shown)
 
     def _webhooks(self, call: Call, args: dict[str, str]) -> Answer:
-        rows = self._records.rows("select * from deliveries order by seq")
+        rows = self._records.rows("select * from webhooks order by seq")
         return json_answer([_delivery(row) for row in rows])
 
     def _stored(self, call: Call, args: dict[str, str]) -> Answer:
@@ -121,6 +125,8 @@ class ControlApi:
             return json_answer([_account(row) for row in self._records.rows("select * from accounts order by seq")])
         if (args["system"], args["type"]) == ("hubspot", "owners"):
             return json_answer(self._hubspot.owners.listed())
+        if args["system"] == "practice":
+            return json_answer(self._practice.accounts.listed(args["type"]))
         if args["system"] != "hubspot":
             return json_answer({"error": "no such system"}, 404)
         kind = object_type(args["type"])

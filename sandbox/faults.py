@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import unquote_plus
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from sandbox import hubspot_errors, stripe_errors
+from sandbox import hubspot_errors
+from sandbox.fault_answers import SPEECH, Params
 from sandbox.records import Records
 from sandbox.wire import Answer, Call, json_answer
 
-Params = Mapping[str, Any]
 Distortion = Callable[[Answer, Params, str], Answer]
 Ending = Literal["answer", "hang_up", "cut"]
 _HEADER_TEXT = re.compile(r"(?:[\x21-\x7e\xa0-\xff](?:[\t\x20-\x7e\xa0-\xff]*[\x21-\x7e\xa0-\xff])?)?")
@@ -29,7 +29,8 @@ class Fault:
 
     `executes`: whether the call still takes effect (params `executed` overrides it). `stored`: whether the distorted
     answer replaces the one kept under the idempotency key (params `stored` overrides it). `unread`: the connection is
-    closed once the request head is in, so that only method, path and headers can be matched.
+    closed once the request head is in, so that only method, path and headers can be matched. `hides`: what was made
+    cannot be read for `seconds` (practice accounts only).
     """
 
     executes: bool
@@ -38,6 +39,7 @@ class Fault:
     stored: bool = False
     unread: bool = False
     delay: Literal["before", "after", "detached"] | None = None
+    hides: bool = False
 
 
 def _html(status: int) -> Distortion:
@@ -49,37 +51,25 @@ def _json(value: object) -> Distortion:
 
 
 def _internal_error(genuine: Answer, params: Params, system: str) -> Answer:
-    if system == "stripe":
-        return stripe_errors.internal_error()
-    return json_answer(hubspot_errors.error_body("INTERNAL_ERROR", "internal error"), 500)
+    return SPEECH[system].internal_error()
 
 
 def _unavailable(genuine: Answer, params: Params, system: str) -> Answer:
-    if system == "stripe":
-        base = stripe_errors.error_answer(503, "Service temporarily unavailable", type="api_error")
-    else:
-        base = json_answer(hubspot_errors.error_body("SERVICE_UNAVAILABLE", "service unavailable"), 503)
-    return base.with_headers(("Retry-After", str(params.get("retry_after", "1"))))
+    return SPEECH[system].unavailable().with_headers(("Retry-After", str(params.get("retry_after", "1"))))
 
 
 def _redirect(genuine: Answer, params: Params, system: str) -> Answer:
     return Answer(302, b"", (("location", str(params.get("location", "https://elsewhere.example.test/login"))),))
 
 
-def _hubspot_throttled(params: Params) -> Answer:
-    return hubspot_errors.rate_limited(str(params.get("policy", "TEN_SECONDLY_ROLLING")))
-
-
 def _throttled(genuine: Answer, params: Params, system: str) -> Answer:
-    base = stripe_errors.rate_limited() if system == "stripe" else _hubspot_throttled(params)
     given = params.get("retry_after", [])
-    return base.with_headers(*(("Retry-After", text) for text in ([given] if isinstance(given, str) else given)))
+    waits = (("Retry-After", text) for text in ([given] if isinstance(given, str) else given))
+    return SPEECH[system].throttled(params).with_headers(*waits)
 
 
 def _busy(genuine: Answer, params: Params, system: str) -> Answer:
-    if system == "stripe":
-        return stripe_errors.key_in_use(str(params.get("key", "")))
-    return json_answer(hubspot_errors.error_body("CONFLICT", "The record is being changed by another request"), 409)
+    return SPEECH[system].busy(params)
 
 
 def _locked(genuine: Answer, params: Params, system: str) -> Answer:
@@ -106,10 +96,7 @@ def _with_id(value: object) -> Distortion:
 
 def _foreign(genuine: Answer, params: Params, system: str) -> Answer:
     """A success that names another partner's record."""
-    key = {"operation_key": params.get("operation_key", "op-of-another-partner")}
-    foreign_id = params.get("id", "acct_1SanotherPartner" if system == "stripe" else "30100999999")
-    holder = "metadata" if system == "stripe" else "properties"
-    changed = _in_records(genuine, lambda one: {**one, "id": foreign_id, holder: {**one.get(holder, {}), **key}})
+    changed = _in_records(genuine, lambda record: SPEECH[system].foreign(record, params))
     return replace(changed, status=201) if changed.status < 300 else changed
 
 
@@ -121,6 +108,7 @@ FAULTS: dict[str, Fault] = {
     "refuse": Fault(False, ending="hang_up", unread=True),
     "drop_before": Fault(False, ending="hang_up"),
     "drop_after_commit": Fault(True, ending="hang_up"),
+    "drop_after_hidden_commit": Fault(True, ending="hang_up", hides=True),
     "drop_then_commit": Fault(True, ending="hang_up", delay="detached"),
     "commit_500": Fault(True, _internal_error, stored=True),
     "commit_502_html": Fault(True, _html(502)),
@@ -141,6 +129,7 @@ FAULTS: dict[str, Fault] = {
     "slow_before": Fault(True, delay="before"),
     "slow_after": Fault(True, delay="after"),
     "throttle_429": Fault(False, _throttled),
+    "commit_429": Fault(True, _throttled),
     "busy_409": Fault(False, _busy),
     "lock_423": Fault(False, _locked),
     "migration_477": Fault(False, _migrating),
@@ -155,7 +144,7 @@ class Match(BaseModel):
     method: str | None = None
     path_prefix: str | None = None
     key: str | None = None
-    system: Literal["hubspot", "stripe"] | None = None
+    system: Literal["hubspot", "practice", "stripe"] | None = None
 
     def fits(self, call: Call, system: str) -> bool:
         return (

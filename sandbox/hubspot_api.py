@@ -13,6 +13,7 @@ from sandbox.hubspot_render import detailed, page, plain
 from sandbox.hubspot_schema import object_type, plain_association
 from sandbox.hubspot_search import MOST, search
 from sandbox.hubspot_webhooks import Author, Events
+from sandbox.pretended import Pretended
 from sandbox.records import Records
 from sandbox.settings import Knobs, Settings
 from sandbox.wire import Answer, Call, Json, Route, json_answer, json_object, routed
@@ -30,7 +31,7 @@ def author_of(call: Call, app_id: int) -> Author:
     return Author("CRM_UI", actor, int(number) if number.isdigit() else None)
 
 
-class HubspotApi:
+class HubspotApi(Pretended):
     """Answers calls; each runs in one transaction of the caller."""
 
     def __init__(self, records: Records, settings: Settings, knobs: Knobs) -> None:

@@ -23,16 +23,24 @@ create table if not exists associations (
 create table if not exists owners (id text primary key, user_id integer not null, body text not null);
 create table if not exists properties (
   type text, name text, is_unique integer not null, primary key (type, name));
-create table if not exists deliveries (
-  seq integer primary key autoincrement, url text not null, event text not null,
+create table if not exists webhooks (
+  seq integer primary key autoincrement, url text not null, scheme text not null, event text not null,
   attempt integer not null default 0, due_ms integer not null, state text not null default 'pending');
-create index if not exists deliveries_due on deliveries (state, due_ms);
+create index if not exists webhooks_due on webhooks (state, due_ms);
 create table if not exists accounts (
   seq integer primary key autoincrement, id text not null unique, created integer not null,
   body text not null, deleted integer not null default 0);
 create table if not exists idempotency_keys (
   key text primary key, endpoint text not null, parameters text not null, status integer not null,
   body text not null, started_ms integer not null);
+create table if not exists practice_accounts (
+  seq integer primary key autoincrement, mode text not null, id text not null unique, reference text not null,
+  body text not null, created_ms integer not null, visible_ms integer not null);
+create index if not exists practice_references on practice_accounts (mode, reference);
+create table if not exists practice_keys (
+  mode text not null, key text not null, body_sha256 text not null, status integer not null, answer text not null,
+  started_ms integer not null, primary key (mode, key));
+create table if not exists practice_late (request integer primary key, due_ms integer not null, call text not null);
 create table if not exists faults (
   id integer primary key autoincrement, rule text not null, remaining integer not null);
 create table if not exists requests (
@@ -47,9 +55,12 @@ TABLES = (
     "associations",
     "owners",
     "properties",
-    "deliveries",
+    "webhooks",
     "accounts",
     "idempotency_keys",
+    "practice_accounts",
+    "practice_keys",
+    "practice_late",
     "faults",
     "requests",
     "sqlite_sequence",

@@ -32,6 +32,12 @@ class Adjustable(BaseModel):
     webhook_attempts: int = Field(11, ge=1)
     webhook_timeout: float = Field(5.0, gt=0)
     idempotency_retention: float = Field(86400, ge=0)
+    # how far the practice provider's clock is ahead, how long it keeps a key (None: as its mode), its index's lag
+    practice_ahead: float = Field(0, ge=0)
+    practice_window: float | None = Field(None, ge=0)
+    practice_lag: float = Field(60, ge=0)
+    practice_callback_url: str = ""
+    practice_callback_secret: str = "whsec_c2FuZGJveC1wcmFjdGljZS1jYWxsYmFja3M="
 
 
 class Settings(BaseSettings, Adjustable):
@@ -46,6 +52,7 @@ class Settings(BaseSettings, Adjustable):
     hubspot_portal_id: int = 90210001
     hubspot_app_id: int = 7700123
     stripe_key: str = "sk_test_sandbox"
+    practice_token: str = "practice-sandbox-token"
 
     def adjustable(self) -> Adjustable:
         return Adjustable(**self.model_dump(include=set(Adjustable.model_fields)))

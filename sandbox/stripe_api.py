@@ -7,6 +7,7 @@ import binascii
 import hmac
 
 from sandbox.idempotency import IdempotencyKeys
+from sandbox.pretended import Pretended
 from sandbox.records import Records
 from sandbox.settings import Settings
 from sandbox.stripe_accounts import Accounts, fresh_id
@@ -23,7 +24,7 @@ def key_of(call: Call) -> str | None:
     return call.header("idempotency-key") if call.method == "POST" else None
 
 
-class StripeApi:
+class StripeApi(Pretended):
     """Answers calls; each runs in one transaction of the caller."""
 
     def __init__(self, records: Records, settings: Settings, keys: IdempotencyKeys) -> None:
@@ -53,14 +54,17 @@ class StripeApi:
         self._keys.store(key, call.path, parameters, answer)
         return answer.with_headers(("Idempotency-Key", key))
 
-    def restate(self, call: Call, answer: Answer) -> None:
-        """Keeps another answer under the call's key: the server failed after execution had begun."""
+    def running_key(self, call: Call) -> str | None:
+        return key_of(call)
+
+    def restate(self, call: Call, answer: Answer) -> Answer:
         key = key_of(call)
         if key is not None:
             self._keys.store(key, call.path, decoded(call.body), answer)
+        return answer
 
     def dressed(self, call: Call, answer: Answer) -> Answer:
-        """With the headers that every answer of Stripe's own has; pages of a proxy in front of it have none."""
+        """Pages of a proxy in front of Stripe have none of its headers."""
         if answer.header("request-id") or not (answer.header("content-type") or "").startswith("application/json"):
             return answer
         key = key_of(call)

@@ -19,6 +19,7 @@ from domain.contracts import (
     Accept,
     AskOperator,
     AwaitCallback,
+    ClientKey,
     Contract,
     Keyed,
     LookupLagged,
@@ -51,11 +52,14 @@ SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "min
 LEASE, H, V = 30 * SECOND, 100 * SECOND, 60 * SECOND
 MAX_STEPS = 300
 
-STRONG = LookupStrong(settle=H)
-LAGGED = LookupLagged(settle=H, lag=V)
-STRIPE_KEY = Keyed(window=24 * HOUR, margin=HOUR, stored=Stored.ALL_STARTED)
-RERUN = Keyed(window=30 * DAY, margin=HOUR, stored=Stored.FAILURES_RERUN)
-SHORT = Keyed(window=30 * MINUTE, margin=MINUTE, stored=Stored.ONLY_SUCCESS, body_compared=False, resends=40)
+KEY = ClientKey("header Idempotency-Key", 255, "account")
+UNIQUE = Upsert(settle=H, key=KEY, query="by key")
+STRONG = LookupStrong(settle=H, query="by key")
+LAGGED = LookupLagged(settle=H, lag=V, outage_lag=V, query="by key")
+CALLBACK = SavedId(callback_within=24 * HOUR, saved="id", echoed="reference")
+STRIPE_KEY = Keyed(window=24 * HOUR, margin=HOUR, stored=Stored.ALL_STARTED, key=KEY)
+RERUN = replace(STRIPE_KEY, window=30 * DAY, stored=Stored.FAILURES_RERUN)
+SHORT = Keyed(30 * MINUTE, MINUTE, Stored.ONLY_SUCCESS, KEY, body_compared=False, resends=40)
 
 LISTS: dict[str, tuple[Contract, ...]] = {
     "stripe": (STRIPE_KEY, STRONG),
@@ -64,14 +68,17 @@ LISTS: dict[str, tuple[Contract, ...]] = {
     "stripe_v2_repeats": (RERUN, replace(STRONG, resend_when_absent=True)),
     "short_window": (SHORT,),
     "short_window_lagged": (SHORT, LAGGED),
-    "hubspot_task": (Upsert(settle=H), LAGGED),
-    "upsert": (Upsert(settle=H),),
+    "hubspot_task": (UNIQUE, LAGGED),
+    "upsert": (UNIQUE,),
+    "upsert_overwrites": (replace(UNIQUE, overwrites=True),),
+    "not_really_unique": (replace(UNIQUE, enforced=False), LAGGED),
     "strong": (STRONG,),
     "strong_repeats": (replace(STRONG, resend_when_absent=True),),
     "lagged": (LAGGED,),
+    "lagged_outage": (replace(LAGGED, outage_lag=HOUR),),
     "one_miss": (replace(LAGGED, misses=1),),
-    "saved_id": (SavedId(callback_within=24 * HOUR),),
-    "account_holder": (STRIPE_KEY, SavedId(callback_within=24 * HOUR), STRONG),
+    "saved_id": (CALLBACK,),
+    "account_holder": (STRIPE_KEY, CALLBACK, STRONG),
     "none": (NoRecovery(),),
 }
 HARMLESS: tuple[Contract, ...] = (replace(LAGGED, duplicates_harmless=True, resends=2),)
@@ -188,7 +195,7 @@ class Api:
         return keyed is not None and first is not None and at < first + keyed.window
 
     def _unique(self) -> bool:
-        return any(isinstance(each, Upsert) for each in self.contracts)
+        return any(isinstance(each, Upsert) and each.enforced for each in self.contracts)
 
     def _settle(self) -> timedelta:
         asked = [c.settle for c in self.contracts if isinstance(c, Upsert | LookupStrong | LookupLagged)]

@@ -11,6 +11,7 @@ from domain.contracts import (
     Accept,
     AskOperator,
     AwaitCallback,
+    ClientKey,
     Contract,
     Keyed,
     LookupLagged,
@@ -47,16 +48,18 @@ H, V, DEADLINE = 100 * SECOND, 60 * SECOND, 24 * HOUR
 SETTLED = LEASE_END + H
 HORIZON = SETTLED + V
 
-C1 = Keyed(window=24 * HOUR, margin=HOUR, stored=Stored.ALL_STARTED)
-C2 = Upsert(settle=H)
-C3 = LookupStrong(settle=H)
-C4 = LookupLagged(settle=H, lag=V, misses=3)
-C5 = SavedId(callback_within=DEADLINE)
+KEY = ClientKey("header Idempotency-Key", 255, "account")
+C1 = Keyed(window=24 * HOUR, margin=HOUR, stored=Stored.ALL_STARTED, key=KEY)
+C2 = Upsert(settle=H, key=KEY, query="by key")
+C3 = LookupStrong(settle=H, query="by key")
+C4 = LookupLagged(settle=H, lag=V, outage_lag=V, query="by key", misses=3)
+C5 = SavedId(callback_within=DEADLINE, saved="id", echoed="reference")
 C6 = NoRecovery()
 COLUMNS: dict[str, Contract] = {"C1": C1, "C2": C2, "C3": C3, "C4": C4, "C5": C5, "C6": C6}
 
-RERUN = Keyed(window=30 * DAY, margin=HOUR, stored=Stored.FAILURES_RERUN)
-BODY_IGNORED = Keyed(window=30 * MINUTE, margin=MINUTE, stored=Stored.ALL_STARTED, body_compared=False)
+RERUN = replace(C1, window=30 * DAY, stored=Stored.FAILURES_RERUN)
+ONLY_SUCCESS = replace(C1, stored=Stored.ONLY_SUCCESS)
+BODY_IGNORED = replace(C1, window=30 * MINUTE, margin=MINUTE, body_compared=False)
 C3_REPEATS = replace(C3, resend_when_absent=True)
 C4_HARMLESS = replace(C4, duplicates_harmless=True)
 
@@ -264,8 +267,30 @@ def test_table_cell(contract: Contract, evidence: Evidence, now: datetime, expec
 # What the parameters of a contract change.
 
 
-def test_c49_failures_that_are_run_again_are_resent_under_the_same_key() -> None:
-    assert settle([RERUN], sent(SERVER_ERROR), ANSWERED) == Resend(ANSWERED + 2 * SECOND)
+@pytest.mark.parametrize("contract", [RERUN, ONLY_SUCCESS], ids=["rerun", "not_stored"])
+def test_c49_failures_that_are_run_again_are_resent_under_the_same_key(contract: Contract) -> None:
+    assert settle([contract], sent(SERVER_ERROR), ANSWERED) == Resend(ANSWERED + 2 * SECOND)
+
+
+def test_where_uniqueness_is_not_enforced_an_absence_permits_no_resend() -> None:
+    lax = replace(C2, enforced=False)
+    assert settle([lax], sent(TIMEOUT), ANSWERED) == LOOK
+    assert settle([lax], looked(sent(TIMEOUT), (SETTLED, ABSENT)), SETTLED) == EXHAUSTED
+    assert settle([lax], sent(THROTTLED), ANSWERED) == LOOK
+
+
+def test_a_record_that_a_resend_would_overwrite_is_looked_at_before_any_resend() -> None:
+    overwriting = replace(C2, overwrites=True)
+    assert settle([overwriting], sent(THROTTLED), ANSWERED) == LOOK
+    assert settle([overwriting], looked(sent(THROTTLED), (SETTLED, ABSENT)), SETTLED) == Resend(ANSWERED + 40 * SECOND)
+
+
+def test_an_index_that_may_be_out_for_an_hour_is_looked_at_ever_less_often_until_then() -> None:
+    patient, evidence, looks = replace(C4, outage_lag=HOUR), sent(TIMEOUT), []
+    while isinstance(next_ := settle([patient], evidence, START), ProbeAt):
+        looks.append((next_.at - SETTLED).total_seconds())
+        evidence = looked(evidence, (next_.at, ABSENT))
+    assert (looks, next_) == ([0, 30, 60, 120, 240, 480, 960, 1920, 3600], EXHAUSTED)
 
 
 def test_a_replay_that_ignores_the_body_changes_nothing_as_the_bytes_are_the_same() -> None:

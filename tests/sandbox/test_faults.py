@@ -26,9 +26,11 @@ class Expected(NamedTuple):
 
 JSON, HTML = "application/json", "text/html"
 EXPECTED = {
-    "refuse": Expected(httpx.RemoteProtocolError, 0),
+    # a reset where the body had arrived unread
+    "refuse": Expected(httpx.TransportError, 0),
     "drop_before": Expected(httpx.RemoteProtocolError, 0),
     "drop_after_commit": Expected(httpx.RemoteProtocolError, 1),
+    "drop_after_hidden_commit": Expected(httpx.RemoteProtocolError, 1),
     "commit_500": Expected((500, JSON), 1),
     "commit_502_html": Expected((502, HTML), 1),
     "commit_503_retry_after": Expected((503, JSON), 1),
@@ -48,6 +50,7 @@ EXPECTED = {
     "slow_before": Expected((0, JSON), 1),
     "slow_after": Expected((0, JSON), 1),
     "throttle_429": Expected((429, JSON), 0),
+    "commit_429": Expected((429, JSON), 1),
     "busy_409": Expected((409, JSON), 0),
     "lock_423": Expected((423, JSON), 0),
     "migration_477": Expected((477, JSON), 0),
@@ -82,7 +85,15 @@ STRIPE = System(
     {"data": FORM},
     {"authorization": "Bearer sk_test_sandbox", "idempotency-key": "op-1"},
 )
-SYSTEMS = pytest.mark.parametrize("system", [HUBSPOT, STRIPE], ids=["hubspot", "stripe"])
+PRACTICE = System(
+    "practice",
+    "keyed_store_all",
+    "/practice/keyed_store_all/accounts",
+    201,
+    {"json": {"reference": "op-1", "name": "North", "country": "DE", "email": "north@example.test"}},
+    {"authorization": "Bearer practice-sandbox-token", "idempotency-key": "op-1"},
+)
+SYSTEMS = pytest.mark.parametrize("system", [HUBSPOT, STRIPE, PRACTICE], ids=["hubspot", "stripe", "practice"])
 
 
 def create(sandbox: SandboxControl, system: System) -> httpx.Response:

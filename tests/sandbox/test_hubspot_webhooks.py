@@ -15,7 +15,7 @@ from hubspot.utils.signature import Signature
 from sandboxes import sandbox_process
 
 from sandbox.control import SandboxControl
-from sandbox.hubspot_webhooks import signature_v3
+from sandbox.hubspot_signature import signature_v3
 
 SECRET = "test-client-secret-0001"
 VECTORS = Path(__file__).parents[1] / "fixtures" / "inbound" / "signature_vectors.json"

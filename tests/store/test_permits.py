@@ -9,7 +9,7 @@ import pytest
 from eventually import eventually
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
-from store_builder import CONTRACTS, STEPS, Book
+from store_builder import CONTRACTS, KEY, STEPS, Book
 from together import together
 
 from business_store.actors import Actor
@@ -269,14 +269,14 @@ def _granted(book: Book, run_id: str) -> Granted | None:
 def test_looking_again_at_the_same_evidence_adds_no_event(book: Book, run_id: str) -> None:
     granted = book.permit(run_id)
     book.answer(run_id, granted, LOST)
-    line, before = Line(granted.sendable.key, (LookupStrong(timedelta(hours=1)),)), book.count("event")
+    line, before = Line(granted.sendable.key, (LookupStrong(timedelta(hours=1), "by key"),)), book.count("event")
     for _ in range(3):
         book.ledger.settle(book.call(run_id, STEPS[0]), book.process, line)
     assert book.count("event") == before + 1
 
 
 def test_no_repeat_after_the_window(book: Book, run_id: str) -> None:
-    closed = Keyed(timedelta(milliseconds=1), timedelta(0), Stored.ALL_STARTED, backoff=timedelta(0))
+    closed = Keyed(timedelta(milliseconds=1), timedelta(0), Stored.ALL_STARTED, KEY, backoff=timedelta(0))
     book.answer(run_id, book.permit(run_id), LOST)
     book.contracts[STEPS[0]] = (closed,)
     standing = book.refused(run_id)
@@ -352,7 +352,7 @@ def test_a_key_whose_window_closed_before_anything_left_gives_way_to_another(
     """Nobody could send for a day; what never left must not keep the run from ever going on."""
     granted = book.permit(run_id)
     assert book.answer(run_id, granted, NOT_SENT).run.state == "running"
-    book.contracts[STEPS[0]] = (Keyed(timedelta(hours=1), timedelta(hours=1), Stored.ALL_STARTED),)
+    book.contracts[STEPS[0]] = (Keyed(timedelta(hours=1), timedelta(hours=1), Stored.ALL_STARTED, KEY),)
     standing = book.refused(run_id)
     assert (standing.run.state, standing.run.reason) == ("needs_operator", "window_closed")
     book.resolve(run_id, operator, Action.NOT_EXECUTED)

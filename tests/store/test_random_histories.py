@@ -38,7 +38,7 @@ SWIFT: dict[str, tuple[Contract, ...]] = {
     step: tuple(
         replace(contract, backoff=timedelta(0))
         if isinstance(contract, Keyed)
-        else LookupStrong(timedelta(0), timedelta(0), True)
+        else LookupStrong(timedelta(0), "by key", timedelta(0), True)
         for contract in contracts
     )
     for step, contracts in CONTRACTS.items()

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from connectors.hubspot import HubSpot, HubSpotTimes
-from connectors.stripe import Stripe, StripeTimes
+from connectors.hubspot import HubSpot
+from connectors.hubspot_contracts import HubSpotTimes
+from connectors.stripe import Stripe
+from connectors.stripe_contracts import StripeTimes
 from domain.ports import Connector, Send, Sought
 from domain.signals import Answer, Finding
 from sandbox.control import SandboxControl, Seeded

@@ -26,7 +26,7 @@ from business_store.runs import load_run
 from business_store.settlements import Patience
 from domain.approvals import Outcome
 from domain.canonical import canonical_bytes
-from domain.contracts import Contract, Keyed, LookupLagged, LookupStrong, Stored
+from domain.contracts import ClientKey, Contract, Keyed, LookupLagged, LookupStrong, Stored
 from domain.deliveries import Change, Delivery, Quarantined, Receipt, ReceiptVerdict
 from domain.effects import context_of, inputs_of, target_of
 from domain.execution import Execution, StepCall
@@ -54,12 +54,13 @@ VALUES: Mapping[str, str | None] = {
     "phone": "+49 30 5550100",
     "description": "Bestandskunde\nseit 1998",
 }
+KEY = ClientKey("header Idempotency-Key", 255, "account")
 CONTRACTS: Mapping[str, tuple[Contract, ...]] = {
     "create-account": (
-        Keyed(timedelta(hours=24), timedelta(hours=1), Stored.ALL_STARTED, backoff=timedelta(0)),
-        LookupStrong(timedelta(0)),
+        Keyed(timedelta(hours=24), timedelta(hours=1), Stored.ALL_STARTED, KEY, backoff=timedelta(0)),
+        LookupStrong(timedelta(0), "by key"),
     ),
-    "verification-task": (LookupLagged(timedelta(0), timedelta(0)),),
+    "verification-task": (LookupLagged(timedelta(0), timedelta(0), timedelta(0), "by key"),),
 }
 LONG = timedelta(days=7)
 

@@ -59,6 +59,7 @@ FAST = {
     "STEP_MARGIN": "2",
     "SETTLE_TIME": "0.3",
     "VISIBILITY_LAG": "0.3",
+    "OUTAGE_LAG": "0.3",
     "FRESH_FOR": "5",
     "RETRY_PAUSE": "0.4",
     "RETRY_LIMIT": "5",

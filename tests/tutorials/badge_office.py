@@ -22,7 +22,7 @@ from connectors.classify import (
 from connectors.fields import Fields, present
 from connectors.reading import Reader
 from connectors.transport import Lost, Reply, Request, Transport, segment
-from domain.contracts import Contract, Upsert
+from domain.contracts import ClientKey, Contract, Repeat, Sign, Upsert
 from domain.errors import InvalidInput, ReadFailed
 from domain.ports import Send, Sought
 from domain.signals import Answer, Finding, Found
@@ -30,6 +30,8 @@ from domain.signals import Answer, Finding, Found
 ISSUE = "issue_badge"
 BADGES = "/v1/badges"
 NAMES = ("holder", "colour")
+REFERENCE = ClientKey("reference in the body", 64, "office")
+TAKEN = Sign("reference_taken", (409,))
 
 
 class BadgeOffice:
@@ -48,7 +50,7 @@ class BadgeOffice:
     def contracts(self, operation: str) -> tuple[Contract, ...]:
         """A reference is unique and can be read back, so the same bytes may go again once it is absent."""
         _known(operation)
-        return (Upsert(settle=self._settle),)
+        return (Upsert(self._settle, REFERENCE, "GET /v1/badges?reference=", taken=TAKEN, repeat=Repeat.NAMES_ID),)
 
     def render(self, operation: str, key: str, fields: Fields) -> bytes:
         """Our key is the reference. The order is fixed: the same fields are the same bytes."""
@@ -104,7 +106,7 @@ def _classified(reply: Reply | Lost, request: Send) -> Answer:
             return accepted(reply, str(value["id"]))
         case 401 if code:
             return unauthenticated(reply)
-        case 409 if code == "reference_taken":
+        case status if TAKEN.fits(status, code):
             return exists(reply, text(value, "id"))
         case 422 if code:
             return rejected(reply, machine_code(code))
