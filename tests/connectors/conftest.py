@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
-from connector_cases import CASES, Case, Made, hubspot_to, stripe_to
+from connector_cases import CASES, PRACTICE, Case, Made, hubspot_to, stripe_to
 from sandboxes import SandboxProcess, sandbox_process
 
 from connectors.hubspot import HubSpot
@@ -53,10 +54,21 @@ def stripe(sandbox: SandboxControl) -> Iterator[Stripe]:
     connector.close()
 
 
+def made_of(case: Case, sandbox: SandboxControl, company: Seeded) -> Iterator[Made]:
+    """The case, ready to be sent to the sandbox."""
+    connector = case.connect(sandbox.base_url)
+    with closing(connector):
+        yield Made(case, connector, sandbox, case.fields_for(company))
+
+
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
-def made(
-    request: pytest.FixtureRequest, sandbox: SandboxControl, company: Seeded, stripe: Stripe, hubspot: HubSpot
-) -> Made:
-    """One operation, ready to be sent to the sandbox."""
-    case: Case = request.param
-    return Made(case, stripe if case.system == "stripe" else hubspot, sandbox, case.fields_for(company))
+def made(request: pytest.FixtureRequest, sandbox: SandboxControl, company: Seeded) -> Iterator[Made]:
+    """Each operation of each connector; the practice provider's index does not lag."""
+    sandbox.settings(practice_lag=0)
+    yield from made_of(request.param, sandbox, company)
+
+
+@pytest.fixture(params=PRACTICE, ids=lambda case: case.kind)
+def practised(request: pytest.FixtureRequest, sandbox: SandboxControl, company: Seeded) -> Iterator[Made]:
+    """Each mode of the practice provider."""
+    yield from made_of(request.param, sandbox, company)
