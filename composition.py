@@ -39,6 +39,27 @@ def _seconds(number: float) -> timedelta:
     return timedelta(seconds=number)
 
 
+def hubspot_times(settings: Settings) -> HubSpotTimes:
+    """How long HubSpot's contracts wait."""
+    return HubSpotTimes(
+        _seconds(settings.settle_time),
+        _seconds(settings.visibility_lag),
+        _seconds(settings.outage_lag),
+        read_within=_seconds(settings.read_timeout),
+        write_within=_seconds(settings.send_timeout),
+    )
+
+
+def stripe_times(settings: Settings) -> StripeTimes:
+    """How long Stripe's contracts wait."""
+    return StripeTimes(
+        _seconds(settings.resend_window),
+        _seconds(settings.window_margin),
+        _seconds(settings.settle_time),
+        _seconds(settings.read_timeout),
+    )
+
+
 class Parts:
     """The parts of one process, each made when it is first needed."""
 
@@ -53,28 +74,18 @@ class Parts:
     @cached_property
     def hubspot(self) -> HubSpot:
         s = self.settings
-        read, write = _seconds(s.read_timeout), _seconds(s.send_timeout)
         return HubSpot(
             s.hubspot_base_url,
             s.hubspot_token.get_secret_value(),
             portal_id=s.hubspot_portal_id,
             app_id=s.hubspot_app_id,
-            times=HubSpotTimes(
-                _seconds(s.settle_time),
-                _seconds(s.visibility_lag),
-                _seconds(s.outage_lag),
-                read_within=read,
-                write_within=write,
-            ),
+            times=hubspot_times(s),
         )
 
     @cached_property
     def stripe(self) -> Stripe:
         s = self.settings
-        times = StripeTimes(
-            _seconds(s.resend_window), _seconds(s.window_margin), _seconds(s.settle_time), _seconds(s.read_timeout)
-        )
-        return Stripe(s.stripe_base_url, s.stripe_secret_key.get_secret_value(), times)
+        return Stripe(s.stripe_base_url, s.stripe_secret_key.get_secret_value(), stripe_times(s))
 
     @cached_property
     def crms(self) -> Mapping[str, Crm]:

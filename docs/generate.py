@@ -8,16 +8,25 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from composition import hubspot_times, stripe_times
+from connectors.hubspot_contracts import of_companies, of_tasks
+from connectors.hubspot_records import HubSpotSchema
+from connectors.stripe_contracts import of_accounts
+from domain.contracts import ClientKey, Contract, Sign
 from domain.resolutions import MEANING
 from domain.states import MOVES, ActorKind, RunState
 from domain.wording import EXPLAINED, SHOWN_AS
+from drill.practice_contracts import MODES, PracticeTimes
 from settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +55,53 @@ def actions() -> Iterator[str]:
     """What an operator can answer, in the words of `counterfoil resolve --help`."""
     yield from ("| action | says |", "|---|---|")
     yield from (f"| `{action}` | {meaning} |" for action, meaning in MEANING.items())
+
+
+def contracts() -> Iterator[str]:
+    """What every operation of every connector declares, in its order, with the times of the settings' defaults."""
+    plain, schema = Settings.model_construct(), HubSpotSchema()
+    yield from _declared("Stripe `POST /v1/accounts`", of_accounts(stripe_times(plain)))
+    yield from _declared("HubSpot task", of_tasks(hubspot_times(plain), schema))
+    yield from _declared("HubSpot company by unique key", of_companies(hubspot_times(plain), schema))
+
+
+def modes() -> Iterator[str]:
+    """What every mode of the practice provider declares."""
+    for mode, declared in MODES.items():
+        yield from _declared(f"`{mode}`", declared(PracticeTimes()))
+
+
+def _declared(operation: str, declared: Iterable[Contract]) -> Iterator[str]:
+    yield from (f"**{operation}**", "")
+    for number, contract in enumerate(declared, 1):
+        given = ((field.name.replace("_", " "), getattr(contract, field.name)) for field in fields(contract))
+        told = "; ".join(f"{name}: {_parameter(value)}" for name, value in given)
+        yield f"{number}. {type(contract).__name__}" + (f". {told}" if told else "")
+    yield ""
+
+
+def _parameter(value: object) -> str:
+    match value:
+        case ClientKey():
+            return f"{value.place}, at most {value.longest} characters, one key within one {value.scope}"
+        case Sign():
+            return f"{' or '.join(map(str, value.statuses))} `{value.code}`"
+        case timedelta():
+            return _duration(value)
+        case bool():
+            return "yes" if value else "no"
+        case None:
+            return "nothing"
+        case _:
+            return str(value).replace("_", " ") if isinstance(value, StrEnum) else str(value)
+
+
+def _duration(span: timedelta) -> str:
+    """In the largest unit that says it in whole numbers; a day is 24 h."""
+    seconds = int(span.total_seconds())
+    units = (("d", 86400, 2 * 86400), ("h", 3600, 3600), ("min", 60, 60))
+    fitting = (f"{seconds // size} {unit}" for unit, size, least in units if seconds >= least and seconds % size == 0)
+    return next(fitting, f"{seconds} s")
 
 
 def settings() -> Iterator[str]:
@@ -91,6 +147,8 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "states": states,
     "moves": moves,
     "actions": actions,
+    "contracts": contracts,
+    "modes": modes,
     "settings": settings,
     "supplier_notice.py": included("supplier_notice.py"),
     "supplier_notice_workflow.py": included("supplier_notice_workflow.py"),
