@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from tied import tied
 
 from stack.ports import free_port
 from stack.postgres_binaries import binaries
@@ -119,7 +120,7 @@ class ByHand:
         """A service that stays; killed at the end if it still runs."""
         with (self.logs / f"{service}-{number}.log").open("wb") as log:
             process = subprocess.Popen(
-                self.argv(service), cwd=ROOT, env=self.environment(service), stdout=log, stderr=log
+                tied(self.argv(service)), cwd=ROOT, env=self.environment(service), stdout=log, stderr=log
             )
             try:
                 yield process

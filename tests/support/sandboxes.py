@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tied import tied
+
 from sandbox.control import SandboxControl
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +40,7 @@ def sandbox_process(data: Path, **settings: str) -> Iterator[SandboxProcess]:
     """Runs until the block ends; `settings` become SANDBOX_* in the environment."""
     environment = {**os.environ, **{f"SANDBOX_{name.upper()}": value for name, value in settings.items()}}
     command = [sys.executable, "-m", "sandbox", "--port", "0", "--data", str(data)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
+    with subprocess.Popen(tied(command), stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
         assert process.stdout is not None
         try:
             url = process.stdout.readline().removeprefix("sandbox: ").strip()

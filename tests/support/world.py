@@ -25,13 +25,13 @@ from psycopg.rows import dict_row
 from sandboxes import ROOT, SandboxProcess
 from sqlalchemy import Connection
 from temporalio.client import Client, WorkflowExecutionDescription
+from tied import tied
 
 from business_store.actors import add_actor, grant, issue_token
 from business_store.audit import audit
 from business_store.database import Store
 from sandbox.control import SandboxControl, Seeded
 from settings import Settings, load_settings
-from stack.child import Command, tethered
 from stack.ports import free_port
 from workflows.plugin import counterfoil_plugin
 
@@ -84,9 +84,10 @@ class Program:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        argv = tethered(Command(tuple(self.argv), {}, ROOT, death_signal=signal.SIGKILL))
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(argv, cwd=ROOT, env=dict(self.environment), stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                tied(self.argv), cwd=ROOT, env=dict(self.environment), stdout=log, stderr=log
+            )
 
     def signal(self, number: signal.Signals) -> int:
         assert self.process is not None
@@ -313,7 +314,7 @@ def world(
         try:
             for program in (gateway, worker):
                 program.start()
-            eventually(lambda: http.get("/health/ready").is_success, within=20)
+            eventually(lambda: http.get("/health/ready").is_success, within=60)
             yield built
         finally:
             store.close()
