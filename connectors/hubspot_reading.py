@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from connectors.classify import Object, child, children, text
 from connectors.hubspot_records import Search, record_id
-from connectors.reading import Reader
+from connectors.reading import Page, Reader, every_page
 from connectors.transport import Request
-
-MAX_PAGES = 100
-"""HubSpot's search ends at ten thousand hits."""
 
 
 def read_record(reader: Reader, request: Request) -> Object | None:
@@ -23,16 +20,14 @@ def read_record(reader: Reader, request: Request) -> Object | None:
 
 def read_hits(reader: Reader, search: Search) -> Iterator[Object]:
     """Every page of what the lagging index shows. Raises ReadFailed if any of them cannot be read, or Throttled."""
-    after: str | None = None
-    for _ in range(MAX_PAGES):
-        answer = reader.required(search.request(after))
-        if not isinstance(answer.get("results"), list):
-            raise reader.failed("unreadable_list")
-        yield from (_whole(reader, record) for record in children(answer, "results"))
-        after = text(child(child(answer, "paging"), "next"), "after")
-        if after is None:
-            return
-    raise reader.failed("too_many_pages")
+    return every_page(reader, search.request, lambda answer: _page(reader, answer))
+
+
+def _page(reader: Reader, answer: Object) -> Page:
+    if not isinstance(answer.get("results"), list):
+        raise reader.failed("unreadable_list")
+    records = tuple(_whole(reader, record) for record in children(answer, "results"))
+    return Page(records, text(child(child(answer, "paging"), "next"), "after"))
 
 
 def _whole(reader: Reader, record: Object) -> Object:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from connectors.classify import MIGRATING, Object, json_object, wait_cap
+from connectors.classify import MIGRATING, Object, children, json_object, wait_cap
 from connectors.retry_after import retry_after
 from connectors.transport import Lost, Reply, Request, Transport
 from domain.errors import ReadFailed, Throttled
+
+MAX_PAGES = 200
+"""Of a hundred records: more than were made between a send and its look-up."""
 
 _THROTTLES = (423, 429, MIGRATING)
 
@@ -63,6 +66,37 @@ class Reader:
         return Throttled(
             f"{self.system} refused a read for now", system=self.system, reason="throttled", retry_after=seconds
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list, and the cursor of the next one; None after the last."""
+
+    records: tuple[Object, ...]
+    after: str | None
+
+
+def every_page(
+    reader: Reader, request: Callable[[str | None], Request], read: Callable[[Object], Page]
+) -> Iterator[Object]:
+    """The records of all pages. Raises ReadFailed if any page cannot be read: part of a list proves no absence."""
+    after: str | None = None
+    for _ in range(MAX_PAGES):
+        page = read(reader.required(request(after)))
+        yield from page.records
+        if page.after is None:
+            return
+        after = page.after
+    raise reader.failed("too_many_pages")
+
+
+def page_by_id(reader: Reader, value: Object, whole: Callable[[Object], bool]) -> Page:
+    """`{object: list, data, has_more}`, whose cursor is the id of its last record. Raises ReadFailed."""
+    records = children(value, "data")
+    complete = value.get("object") == "list" and isinstance(value.get("has_more"), bool)
+    if not complete or not all(map(whole, records)) or (value["has_more"] and not records):
+        raise reader.failed("unreadable_list")
+    return Page(records, str(records[-1]["id"]) if value["has_more"] else None)
 
 
 def _reason(reply: Reply) -> str:

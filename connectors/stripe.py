@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from connectors.classify import Object, child, children, text
+from connectors.classify import Object, child, text
 from connectors.fields import Fields, fitting
-from connectors.reading import Reader
+from connectors.reading import Reader, every_page, page_by_id
 from connectors.stripe_account import differences, is_account, key_of, readable, rendered
 from connectors.stripe_answers import classified
 from connectors.stripe_contracts import KEY_HEADER, StripeTimes, of_accounts
@@ -21,7 +21,6 @@ CREATE_ACCOUNT = "create_account"
 API_VERSION = "2026-10-28.endive"
 CLOCK_SKEW = timedelta(minutes=5)
 PAGE = 100
-MAX_PAGES = 200
 
 
 def absent(status: int, value: Object) -> bool:
@@ -99,23 +98,12 @@ class Stripe:
 
     def _accounts(self, since: datetime) -> Iterator[Object]:
         """Raises ReadFailed if any page of the list cannot be read."""
-        after: tuple[tuple[str, str], ...] = ()
-        for _ in range(MAX_PAGES):
-            query = (("limit", str(PAGE)), ("created[gte]", str(int(since.timestamp()))), *after)
-            page = self._reader.required(Request("GET", "/v1/accounts", query))
-            accounts = self._page(page)
-            yield from accounts
-            if not page["has_more"]:
-                return
-            after = (("starting_after", str(accounts[-1]["id"])),)
-        raise self._reader.failed("too_many_pages")
+        wanted = (("limit", str(PAGE)), ("created[gte]", str(int(since.timestamp()))))
 
-    def _page(self, page: Object) -> tuple[Object, ...]:
-        accounts = children(page, "data")
-        complete = page.get("object") == "list" and isinstance(page.get("has_more"), bool)
-        if not complete or not all(map(is_account, accounts)) or (page["has_more"] and not accounts):
-            raise self._reader.failed("unreadable_list")
-        return accounts
+        def request(after: str | None) -> Request:
+            return Request("GET", "/v1/accounts", (*wanted, *((("starting_after", after),) if after else ())))
+
+        return every_page(self._reader, request, lambda page: page_by_id(self._reader, page, is_account))
 
 
 def _compared(account: Object, sought: Sought) -> Finding:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from connectors.classify import Object, children, text
+from connectors.classify import Object, text
 from connectors.fields import Fields, fitting, present
-from connectors.reading import Reader
+from connectors.reading import Reader, every_page, page_by_id
 from connectors.transport import Request, Transport, segment
 from domain.contracts import Contract, Keyed, LookupLagged, LookupStrong, Upsert
 from domain.errors import InvalidInput, ReadFailed
@@ -20,7 +20,6 @@ from drill.practice_contracts import BY_LIST, KEY_HEADER, MODES, PracticeTimes
 CREATE_ACCOUNT = "create_account"
 CLOCK_SKEW = timedelta(minutes=5)
 PAGE = 20
-MAX_PAGES = 100
 
 
 class Practice:
@@ -102,28 +101,17 @@ class Practice:
 
     def _accounts(self, sought: Sought) -> Iterator[Object]:
         """Raises ReadFailed if any page of the list cannot be read."""
-        after: tuple[tuple[str, str], ...] = ()
-        for _ in range(MAX_PAGES):
-            query = (self._filter(sought), ("limit", str(PAGE)), *after)
-            page = self._reader.required(Request("GET", self._path, query))
-            accounts = self._whole(page)
-            yield from accounts
-            if not page["has_more"]:
-                return
-            after = (("after", str(accounts[-1]["id"])),)
-        raise self._reader.failed("too_many_pages")
+        wanted = (self._filter(sought), ("limit", str(PAGE)))
+
+        def request(after: str | None) -> Request:
+            return Request("GET", self._path, (*wanted, *((("after", after),) if after else ())))
+
+        return every_page(self._reader, request, lambda page: page_by_id(self._reader, page, is_account))
 
     def _filter(self, sought: Sought) -> tuple[str, str]:
         if BY_LIST in self._queries():
             return "created_from", str(int((sought.since - CLOCK_SKEW).timestamp()))
         return "reference", sought.key
-
-    def _whole(self, page: Object) -> tuple[Object, ...]:
-        accounts = children(page, "data")
-        complete = page.get("object") == "list" and isinstance(page.get("has_more"), bool)
-        if not complete or not all(map(is_account, accounts)) or (page["has_more"] and not accounts):
-            raise self._reader.failed("unreadable_list")
-        return accounts
 
 
 def _compared(account: Object, sought: Sought) -> Finding:

@@ -148,6 +148,23 @@ def test_two_tasks_in_the_index_are_many(task: Made) -> None:
     assert finding == Finding(Found.MANY, "several_tasks")
 
 
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ({"results": [{"id": "2", "properties": {"operation_key": KEY}}]}, Finding(Found.MANY, "several_tasks")),
+        ((500, {}), Finding(Found.FAILED, "http_500")),
+    ],
+    ids=["ours_on_the_second_page", "second_page_unread"],
+)
+def test_every_page_of_the_index_is_read(task: Made, second: object, expected: Finding) -> None:
+    first = {"results": [{"id": "1", "properties": {"operation_key": KEY}}], "paging": {"next": {"after": "100"}}}
+    answers = [(404, error("OBJECT_NOT_FOUND")), first, second]
+    with raw_server(json_answers(answers)) as server, closing(hubspot_to(server.url)) as connector:
+        finding = connector.probe(Sought("create_task", KEY, task.content, task.since))
+        assert b'"after":"100"' in server.requests[-1]
+    assert finding == expected
+
+
 def test_refused_properties_are_a_rejection_with_code_and_name(sandbox: SandboxControl) -> None:
     schema = HubSpotSchema(operation_key="no_such_property")
     connector = HubSpot(sandbox.base_url, "pat-sandbox-token", portal_id=PORTAL, app_id="1", schema=schema)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from connector_cases import ACCOUNT, KEY, PRACTISED, Made, practice_case
+from connector_cases import ACCOUNT, KEY, KEYED, PRACTISED, Made, modes
 
 from domain.contracts import Keyed, LookupLagged
 from domain.errors import InvalidInput
@@ -25,18 +25,12 @@ REPEATED: dict[str, tuple[Signal, str]] = {
     "create_once_409_text_id": (Signal.EXISTS, "exists"),
     "create_once_400": (Signal.EXISTS, "exists"),
 }
-KEYED = tuple(mode for mode, kinds in PRACTISED.items() if Keyed in kinds)
 NAMES_HOLDER = ("keyed_conflict_names_id", "create_once_409_text_id")
 
 
 def other(made: Made) -> bytes:
     """Another body under our key."""
     return made.connector.render(made.case.operation, KEY, OTHER)
-
-
-def modes(*names: str) -> pytest.MarkDecorator:
-    """The modes of which a test says something; without it, all."""
-    return pytest.mark.parametrize("practised", [practice_case(name) for name in names], ids=names, indirect=True)
 
 
 def test_every_mode_is_pretended_declared_and_expected_here() -> None:

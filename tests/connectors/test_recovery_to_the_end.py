@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
-from connector_cases import CASES, KEY, WITHIN, Made
+from connector_cases import CASES, KEY, KEYED, LOOKED_UP, WITHIN, Made, modes
 from eventually import eventually
 
 from domain.contracts import Accept, AskOperator, AwaitCallback, ProbeAt, Reject, Resend, Settlement
@@ -155,6 +156,75 @@ def test_c48_c49_c53_c54_c62_every_fault_ends_with_the_one_record_or_a_person(ma
         assert (end, len(records)) == (AskOperator(reason), ASKED[made.case.name][fault])
     else:
         assert [end] == [Accept(reference) for reference in records]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_c48_c64_any_chain_of_faults_makes_one_record_or_asks_a_person(practised: Made, seed: int) -> None:
+    """Faults of the sends and, independently, of the look-ups; more of them than there may be repeats."""
+    chance = Random(f"{practised.case.kind} {seed}")
+    faults = [fault for fault in FAULTS if fault not in HEARD]
+    practised.sandbox.settings(practice_callback_url="http://127.0.0.1:9/callbacks", webhook_hold=True)
+    for fault in chance.choices(faults, k=4):
+        practised.fault(fault, seconds=LATE.get(fault, 0.0))
+    for fault in chance.choices((*NOTHING, *FAILED, *ODD, "throttle_429"), k=3):
+        practised.lookups_meet(fault, times=1)
+    recovery = Recovery(practised)
+    recovery.send()
+    end = recovery.end()
+    recovery.wait_until(recovery.now + timedelta(hours=1))
+    records = practised.ours()
+    assert [end] == [Accept(reference) for reference in records] or (isinstance(end, AskOperator) and len(records) <= 1)
+
+
+@modes(*KEYED)
+def test_c48_nothing_is_sent_under_a_key_that_the_api_has_forgotten(practised: Made) -> None:
+    """Our own process was away for longer than the window."""
+    practised.fault("drop_after_commit")
+    recovery = Recovery(practised)
+    recovery.send()
+    recovery.wait_until(recovery.now + timedelta(days=31))
+    end = recovery.end()
+    assert len(practised.writes()) == 1
+    if practised.case.looks_up:
+        assert [end] == [Accept(reference) for reference in practised.ours()]
+    else:
+        assert (end, len(practised.ours())) == (AskOperator("contracts_exhausted"), 1)
+
+
+@modes(*LOOKED_UP)
+def test_c54_look_ups_that_see_nothing_at_all_end_with_a_person_unless_a_repeat_says_it(practised: Made) -> None:
+    practised.fault("commit_504_empty")
+    practised.lookups_meet("html_200")
+    recovery = Recovery(practised)
+    recovery.send()
+    end, records = recovery.end(), practised.ours()
+    if practised.case.kind in ("keyed_store_2xx", "keyed_rerun_failed"):
+        assert [end] == [Accept(reference) for reference in records]
+    else:
+        assert (end, len(records)) == (AskOperator("lookups_failing"), 1)
+
+
+FOREIGN = {
+    **dict.fromkeys(
+        ("keyed_store_all", "keyed_store_2xx", "keyed_rerun_failed", "keyed_ignore_body"), "content_mismatch"
+    ),
+    **dict.fromkeys(("keyed_conflict_names_id", "keyed_conflict_400"), "foreign_record"),
+    **dict.fromkeys(("create_once_409_text_id", "create_once_400"), "foreign_record"),
+    **dict.fromkeys(("lookup_strong_after_H", "lookup_lagged"), "foreign_record"),
+}
+
+
+@modes(*FOREIGN)
+def test_c51_c59_record_of_other_content_under_our_key_is_never_adopted(practised: Made) -> None:
+    """Somebody else's request came first under our key: it stays as it is, and ours is not sent around it."""
+    practised.send(content=practised.connector.render("create_account", KEY, {**practised.fields, "name": "Southwind"}))
+    theirs = practised.ours()
+    if not practised.case.guarded:
+        practised.fault("drop_before")
+    recovery = Recovery(practised)
+    recovery.send()
+    assert recovery.end() == AskOperator(FOREIGN[practised.case.kind])
+    assert practised.ours() == theirs
 
 
 def test_refused_content_ends_as_rejected(made: Made) -> None:

@@ -1,18 +1,15 @@
 """Outgoing webhooks: what is sent, how it is signed, and that it is sent until somebody accepts it."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from eventually import eventually
 from hubspot.utils.signature import Signature
 from sandboxes import sandbox_process
+from webhook_receiver import Receiver, receiving
 
 from sandbox.control import SandboxControl
 from sandbox.hubspot_signature import signature_v3
@@ -23,49 +20,13 @@ EXAMPLE = Path(__file__).parents[1] / "fixtures" / "inbound" / "hubspot_batch.js
 COMPANIES = "/crm/v3/objects/companies"
 
 
-@dataclass
-class Receiver:
-    """A server that keeps what it is sent and answers with the next of `statuses`, 204 once they are used up."""
-
-    url: str
-    bodies: list[bytes] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-    statuses: list[int] = field(default_factory=list)
-
-    def events(self) -> list[dict[str, Any]]:
-        return [event for body in self.bodies for event in json.loads(body)]
-
-    def of(self, subscription: str) -> list[dict[str, Any]]:
-        return [event for event in self.events() if event["subscriptionType"] == subscription]
-
-
-def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            receiver.headers.append({name.lower(): value for name, value in self.headers.items()})
-            receiver.bodies.append(self.rfile.read(int(self.headers["content-length"])))
-            self.send_response(receiver.statuses.pop(0) if receiver.statuses else 204)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    return Handler
-
-
 @pytest.fixture
 def receiver(sandbox: SandboxControl) -> Iterator[Receiver]:
     """Set as the sandbox's only target."""
-    receiver = Receiver("")
-    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(receiver)) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        receiver.url = f"http://127.0.0.1:{server.server_port}/triggers/hubspot?source=a%20b"
+    with receiving("/triggers/hubspot?source=a%20b") as receiver:
         sandbox.settings(webhook_urls=[receiver.url], webhook_secret=SECRET, webhook_retry_first=0.02)
         yield receiver
         sandbox.settings(webhook_urls=[])
-        server.shutdown()
-        thread.join()
 
 
 def test_signature_vector() -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+import pytest
+
 from connectors.hubspot import HubSpot
 from connectors.hubspot_contracts import HubSpotTimes
 from connectors.stripe import Stripe
@@ -162,6 +164,13 @@ def practice_case(mode: str) -> Case:
     )
 
 
+def modes(*names: str) -> pytest.MarkDecorator:
+    """The modes of which a test says something; without it, all."""
+    return pytest.mark.parametrize("practised", [practice_case(name) for name in names], ids=names, indirect=True)
+
+
+KEYED = tuple(mode for mode, kinds in PRACTISED.items() if Keyed in kinds)
+LOOKED_UP = tuple(mode for mode in PRACTISED if practice_case(mode).looks_up)
 PRACTICE = tuple(map(practice_case, PRACTISED))
 CASES = (ACCOUNT, TASK, COMPANY, *PRACTICE)
 
@@ -184,9 +193,9 @@ class Made:
         """The next write of this case meets this fault."""
         self.sandbox.fault(name, times=1, match={"method": "POST", "path_prefix": self.case.path}, **params)
 
-    def lookups_meet(self, name: str) -> None:
-        """Every read of this system meets this fault."""
-        self.sandbox.fault(name, times=100, match={"method": "GET", "system": self.case.system})
+    def lookups_meet(self, name: str, times: int = 100) -> None:
+        """The next reads of this system meet this fault."""
+        self.sandbox.fault(name, times=times, match={"method": "GET", "system": self.case.system})
 
     def send(self, within: timedelta = WITHIN, content: bytes | None = None, key: str = KEY) -> Answer:
         """One send, which must be exactly one request at the server."""
