@@ -18,7 +18,7 @@ from stack.postgres import EmbeddedPostgres, PostgresSettings
 from stack.temporal import EmbeddedTemporal, TemporalSettings
 
 TESTS = Path(__file__).parent
-SHORT = {"cli", "connectors", "docs", "domain", "gateway", "sandbox", "store"}
+SHORT = {"cli", "connectors", "docs", "domain", "gateway", "sandbox"}
 """Folders whose files are quickly through."""
 
 
