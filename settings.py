@@ -29,6 +29,9 @@ class Settings(BaseSettings):
 
     database_url: SecretStr = Field(description="Postgres address of the restricted application role")
     database_owner_url: SecretStr | None = Field(None, description="Address of the owning role, for `db upgrade` only")
+    database_retention_url: SecretStr | None = Field(
+        None, description="Address of the role that erases, for `erase` only"
+    )
     database_pool: int = Field(12, ge=1, le=200, description="Connections kept by one process")
 
     gateway_host: str = Field("127.0.0.1", description="Address on which the gateway listens")

@@ -23,6 +23,7 @@ from domain.operations import (
     Looked,
     PermitWanted,
     Sendable,
+    content_of,
     key_for,
     next_generation,
     over_for_good,
@@ -65,7 +66,7 @@ class Effects:
         if line.outcome == "unknown" and facts.run.state is not RunState.OUTCOME_UNKNOWN:
             return making.settle(line)
         match settle(making.contracts, line.evidence, facts.now):
-            case ProbeAt(at, reference) if at <= facts.now:
+            case ProbeAt(at, reference) if at <= facts.now and line.content is not None:
                 return making.probe(facts, line, reference)
             case Resend(not_before) if not_before <= facts.now:
                 return making.send(facts)
@@ -104,7 +105,7 @@ class _Making:
         line = facts.line(self.effect.step)
         key = key_for(facts, self.effect.step, generation)
         same = line is not None and line.generation == generation
-        content = line.content if line is not None and same else self._rendered(facts, key)
+        content = content_of(line) if line is not None and same else self._rendered(facts, key)
         return Sendable(
             self.effect.step, self.effect.system, self.effect.operation, key, generation, content, self.declared
         )
@@ -140,7 +141,7 @@ class _Making:
     def probe(self, facts: Facts, line: Operation, reference: str | None) -> Kept:
         """One look-up; its absence counts from the database clock before it."""
         since = line.evidence.attempts[0].permitted_at
-        sought = Sought(self.effect.operation, line.key, line.content, since, reference)
+        sought = Sought(self.effect.operation, line.key, content_of(line), since, reference)
         with boundary("probe", self.call.run_id):
             finding = self.connector.probe(sought)
         looked = Looked(uuid.uuid4().hex, line.key, facts.now, finding)

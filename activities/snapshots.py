@@ -67,8 +67,8 @@ def _carried(facts: Facts, process: Process[Any], inline: Mapping[str, Any]) -> 
 
 
 def _former(facts: Facts, process: Process[Any]) -> dict[str, str | None]:
-    """The values that an amendment leaves as they were by not naming them."""
-    if facts.newest is None:
+    """The values that an amendment leaves as they were by not naming them; of an erased version there are none."""
+    if facts.newest is None or facts.newest.canonical is None:
         return {}
     former = json.loads(facts.newest.canonical)
     return {prop: former.get(name) for name, prop in crm_names(process.inputs).items()}

@@ -21,7 +21,7 @@ from stack.provision import APP_ROLE, OWNER_ROLE, Passwords, provision
 from stack.temporal import EmbeddedTemporal, TemporalSettings
 
 ROOT = Path(__file__).resolve().parent.parent
-PASSWORDS = Passwords(owner="bench-owner", app="bench-app")
+PASSWORDS = Passwords(owner="bench-owner", app="bench-app", retention="bench-retention")
 STRIPE_KEY, HUBSPOT_TOKEN, SECRET = "sk_test_sandbox", "pat-sandbox-token", "bench-client-secret"
 PORTAL, APP = "90210001", "7700123"
 QUEUE = "bench"

@@ -66,8 +66,13 @@ def _succeed(connection: Connection, facts: Facts, process: Process[Any], compar
 
 
 def held_materially(facts: Facts, process: Process[Any]) -> bool:
-    """Whether the newest version differs from the one this run was about in a material field."""
+    """Whether the newest version differs from the one this run was about in a material field.
+
+    What cannot be compared any more, because it was erased, counts as material.
+    """
     target, newest = facts.target, facts.newest
     if target is None or newest is None:
         return False
+    if target.canonical is None or newest.canonical is None:
+        return target.version.fingerprint != newest.version.fingerprint
     return bool(changed_fields(target.canonical, newest.canonical) & process.material)

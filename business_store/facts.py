@@ -86,10 +86,15 @@ def _time(text_: str) -> datetime:
     return datetime.fromisoformat(text_)
 
 
+def _bytes(as_hex: str | None) -> bytes | None:
+    """None is what was erased."""
+    return None if as_hex is None else bytes.fromhex(as_hex)
+
+
 def _version(row: Json) -> StoredVersion:
     return StoredVersion(
         Version(row["number"], row["fingerprint"], frozenset(row["makers"] or ())),
-        bytes.fromhex(row["canonical"]),
+        _bytes(row["canonical"]),
         tuple(row["problems"]),
         _time(row["read_at"]),
         row["owner"],
@@ -119,7 +124,7 @@ def as_operation(row: Json) -> Operation:
     names = ("key", "run_id", "step", "item", "generation", "input_version", "system", "kind")
     return Operation(
         **{name: row[name] for name in names},
-        content=bytes.fromhex(row["content"]),
+        content=_bytes(row["content"]),
         outcome=row["outcome"],
         settled_by=row["settled_by"],
         reference=row["reference"],

@@ -51,6 +51,8 @@ class _Asking:
         target = self.facts.target
         if target is None:
             raise AssertionError("a review needs a version: the snapshot step comes first")
+        if target.canonical is None:
+            return self._erased()
         if self.facts.run.kind is RunKind.REHEARSAL:
             return self._rehearsed()
         if target.problems:
@@ -59,6 +61,11 @@ class _Asking:
         if isinstance(covered, Decision):
             return self._approved(covered)
         return self._undecided(covered)
+
+    def _erased(self) -> Standing:
+        """Nobody can decide about bytes that are gone: they have to be sent or read anew."""
+        made = Move(S.NEEDS_OPERATOR, "inputs_erased", STEP, next_owner=self.process.operator_role)
+        return Standing(self._move(made), Then.WAIT)
 
     def _rehearsed(self) -> Standing:
         """A rehearsal records that it would ask, and asks nobody."""

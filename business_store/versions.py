@@ -58,10 +58,12 @@ def record_snapshot(connection: Connection, facts: Facts, process: Process, take
 
 
 def _judged(facts: Facts, taken: Taken) -> Disposition:
+    """An open run needs the bytes, so the same ones again are a new version where the former were erased."""
     newest = facts.newest
     if newest is None:
         return Disposition.READ
-    if taken.snapshot.fingerprint == newest.version.fingerprint:
+    needed = newest.canonical is None and facts.run.is_open
+    if taken.snapshot.fingerprint == newest.version.fingerprint and not needed:
         return Disposition.ECHO
     return Disposition.STALE if taken.read_at < newest.read_at else Disposition.READ
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from business_store.facts import read_facts
 from business_store.runs import load_run
 from domain.contracts import AwaitCallback, Contract, ProbeAt, Resend, Settlement
-from domain.errors import NotFound
+from domain.errors import ContentErased, NotFound
 from domain.execution import Then
 from domain.reasons import meaning
 from domain.records import Facts, Operation, Standing
@@ -63,6 +63,7 @@ def run_view(connection: Connection, run_id: str, contracts: Mapping[str, tuple[
         "operations": [_operation(operation) for operation in facts.operations],
         "engine": _engine(connection, run_id),
         "cancel_requested_at": _instant(run.cancel_requested_at),
+        "erased_at": _instant(connection.execute(ERASED_AT, {"request": run.request_id}).scalar()),
     }
 
 
@@ -97,6 +98,7 @@ def _version(facts: Facts, index: int) -> dict[str, Any]:
         "fingerprint": stored.version.fingerprint,
         "read_at": _instant(stored.read_at),
         "problems": list(stored.problems),
+        "erased": stored.canonical is None,
     }
 
 
@@ -127,6 +129,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
     }
 
 
+ERASED_AT = text("""
+    SELECT max(x.recorded_at) FROM erased_request e JOIN erasure x ON x.id = e.erasure_id WHERE e.request_id = :request
+""")
 ENGINE = text("""
     SELECT engine_epoch AS epoch, engine_run AS temporal_run_id, engine_health AS health, created_at,
         nudge - nudge_seen AS unseen_nudges, seq - projected_seq AS unprojected
@@ -198,8 +203,10 @@ INPUTS = text("""
 
 
 def version_inputs(connection: Connection, run_id: str, number: int) -> dict[str, Any]:
-    """The inputs themselves, for a person who decides about them. Raises NotFound."""
+    """The inputs themselves, for a person who decides about them. Raises NotFound, ContentErased."""
     row = connection.execute(INPUTS, {"run": run_id, "number": number}).first()
     if row is None:
         raise NotFound("input version", f"{run_id}/{number}")
+    if row.canonical is None:
+        raise ContentErased("input version", f"{run_id}/{number}")
     return {"run": run_id, "version": number, "fingerprint": row.fingerprint, "inputs": json.loads(row.canonical)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
@@ -11,13 +10,11 @@ import typer
 
 from business_store.audit import CHECKS, Violation, audit
 from cli.answering import Answer, command
-from cli.session import session
+from cli.session import role_url, session
 from cli.text import table
 from domain.drift import MEANING, Drift
-from settings import SettingsError, load_settings
 
 Deep = Annotated[bool, typer.Option("--deep", help="Read CRM and provider back as well; takes several reads a run.")]
-OWNER_URL = "COUNTERFOIL_DATABASE_OWNER_URL"
 
 db_app = typer.Typer(help="The store's schema.", no_args_is_help=True)
 
@@ -59,17 +56,5 @@ def upgrade_() -> Answer:
     """Bring the store to the newest schema, as its owner; safe while everything runs."""
     from business_store.schema import upgrade  # Alembic is slow to load, and this command alone needs it
 
-    revision = upgrade(_owner_url())
+    revision = upgrade(role_url("database_owner_url", "db upgrade"))
     return Answer({"revision": revision}, [f"the store is at revision {revision}"])
-
-
-def _owner_url() -> str:
-    """From the environment alone where it is there, so that a migration job needs no other setting."""
-    return os.environ.get(OWNER_URL) or _of_settings()
-
-
-def _of_settings() -> str:
-    secret = load_settings().database_owner_url
-    if secret is None:
-        raise SettingsError(f"{OWNER_URL}: Field required by `db upgrade`")
-    return secret.get_secret_value()

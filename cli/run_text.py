@@ -29,7 +29,7 @@ def run_lines(view: View) -> list[str]:
 
 
 def _facts(view: View) -> list[tuple[str, object]]:
-    times = ("since", "deadline", "resend_window_ends", "cancel_requested_at")
+    times = ("since", "deadline", "resend_window_ends", "cancel_requested_at", "erased_at")
     kept = {name: instant(view[name]) if view[name] else None for name in times}
     return [
         ("reason", ": ".join(filter(None, (view["reason"], view["meaning"])))),
@@ -38,6 +38,7 @@ def _facts(view: View) -> list[tuple[str, object]]:
         ("deadline", kept["deadline"]),
         ("resend window ends", kept["resend_window_ends"]),
         ("asked to stop", kept["cancel_requested_at"]),
+        ("inputs erased", kept["erased_at"]),
         ("process", f"{view['process']} ({view['policy_version']})"),
         ("business key", view["business_key"]),
         ("subject", view["subject"]),

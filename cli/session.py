@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import SecretStr
 from sqlalchemy.exc import ArgumentError
 
 from business_store.actors import Actor, authenticated
+from business_store.database import Store
 from composition import Parts
 from domain.errors import InvalidInput, NotAuthenticated
 from settings import SettingsError, load_settings
@@ -26,14 +28,46 @@ TokenFile = Annotated[
 def session() -> Iterator[Parts]:
     """The parts of one command. Raises SettingsError."""
     parts = Parts(load_settings())
-    try:
+    with _named("COUNTERFOIL_DATABASE_URL"):
         _ = parts.store
-    except (ArgumentError, ImportError):
-        raise SettingsError("COUNTERFOIL_DATABASE_URL: must be like postgresql+psycopg://USER@HOST/DATABASE") from None
     try:
         yield parts
     finally:
         parts.close()
+
+
+@contextmanager
+def store_of(setting: str, command: str) -> Iterator[Store]:
+    """The store under another role than the application's. Raises SettingsError."""
+    with _named(f"COUNTERFOIL_{setting.upper()}"):
+        store = Store(role_url(setting, command), pool=1)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def role_url(setting: str, command: str) -> str:
+    """From the environment alone where it is there, so that a job of its own needs no other setting.
+
+    Raises SettingsError.
+    """
+    variable = f"COUNTERFOIL_{setting.upper()}"
+    told = os.environ.get(variable)
+    if told:
+        return told
+    secret: SecretStr | None = getattr(load_settings(), setting)
+    if secret is None:
+        raise SettingsError(f"{variable}: Field required by `{command}`")
+    return secret.get_secret_value()
+
+
+@contextmanager
+def _named(variable: str) -> Iterator[None]:
+    try:
+        yield
+    except (ArgumentError, ImportError):
+        raise SettingsError(f"{variable}: must be like postgresql+psycopg://USER@HOST/DATABASE") from None
 
 
 def acting(parts: Parts, token_file: Path | None) -> Actor:

@@ -1,13 +1,15 @@
--- The two accounts and the database that Counterfoil expects; run as superuser before every migration.
+-- The three accounts and the database that Counterfoil expects; run as superuser before every migration.
 -- Run again it sets the passwords to what the secret files say and changes nothing else, so it also rotates them.
 \set ON_ERROR_STOP on
 \set owner_password `cat "$SECRETS/store_owner_password"`
 \set app_password `cat "$SECRETS/store_app_password"`
+\set retention_password `cat "$SECRETS/store_retention_password"`
 
 -- An empty file would make an account that needs no secret to be guessed.
-SELECT length(:'owner_password') < 16 OR length(:'app_password') < 16 AS too_short \gset
+SELECT least(length(:'owner_password'), length(:'app_password'), length(:'retention_password')) < 16 AS too_short \gset
 \if :too_short
-    \warn 'store_owner_password and store_app_password must have 16 characters or more; deploy/secrets.sh makes them'
+    \warn 'store_owner_password, store_app_password and store_retention_password must have 16 characters or more;'
+    \warn 'deploy/secrets.sh makes them'
     SELECT 1 / 0 AS refused;
 \endif
 
@@ -17,7 +19,11 @@ SELECT format(
     wanted.role,
     wanted.password
 )
-FROM (VALUES ('counterfoil_owner', :'owner_password'), ('counterfoil_app', :'app_password')) AS wanted (role, password)
+FROM (VALUES
+    ('counterfoil_owner', :'owner_password'),
+    ('counterfoil_app', :'app_password'),
+    ('counterfoil_retention', :'retention_password')
+) AS wanted (role, password)
 \gexec
 
 SELECT 'CREATE DATABASE counterfoil OWNER counterfoil_owner'
@@ -25,4 +31,4 @@ WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'counterfoil')
 \gexec
 
 REVOKE ALL ON DATABASE counterfoil FROM PUBLIC;
-GRANT CONNECT ON DATABASE counterfoil TO counterfoil_app;
+GRANT CONNECT ON DATABASE counterfoil TO counterfoil_app, counterfoil_retention;

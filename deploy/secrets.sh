@@ -23,10 +23,12 @@ random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 keep store_db_password "$(random)"
 keep store_owner_password "$(random)"
 keep store_app_password "$(random)"
+keep store_retention_password "$(random)"
 keep temporal_db_password "$(random)"
 url() { printf 'postgresql+psycopg://%s:%s@store-db:5432/counterfoil' "$1" "$(cat "$folder/$2")"; }
 keep counterfoil_database_url "$(url counterfoil_app store_app_password)"
 keep counterfoil_database_owner_url "$(url counterfoil_owner store_owner_password)"
+keep counterfoil_database_retention_url "$(url counterfoil_retention store_retention_password)"
 
 if [ "${1:-}" = demo ]; then
   keep counterfoil_hubspot_token "pat-sandbox-$(random)"

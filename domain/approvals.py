@@ -93,19 +93,19 @@ class Ruling:
 
 
 def carry_over(
-    approved: Decision, versions: Sequence[tuple[Version, bytes]], immaterial: Collection[str], now: datetime
+    approved: Decision, versions: Sequence[tuple[Version, bytes | None]], immaterial: Collection[str], now: datetime
 ) -> Ruling | None:
     """The ruling that extends `approved` to the last of `versions`, or None.
 
     `versions` runs from the one a person approved to the newest. None when any of them differs in a material field
-    (back to the old value after a detour does not count as equal), when the approver made the newest, or when the
-    decision no longer holds.
+    (back to the old value after a detour does not count as equal), when one was erased and cannot be compared, when the
+    approver made the newest, or when the decision no longer holds.
     """
-    newest, canonical = versions[-1]
+    newest = versions[-1][0]
     if approved.outcome is not Outcome.APPROVED or _flaw(approved, newest, now) is not None:
         return None
-    first = versions[0][1]
-    differing = [changed_fields(first, content) for _, content in versions[1:]]
-    if any(changed - set(immaterial) for changed in differing):
+    contents = [content for _, content in versions if content is not None]
+    differing = [changed_fields(contents[0], content) for content in contents]
+    if len(contents) < len(versions) or any(changed - set(immaterial) for changed in differing):
         return None
-    return Ruling(approved.id, changed_fields(first, canonical))
+    return Ruling(approved.id, differing[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from domain.errors import ContentErased
 from domain.process import Effect, EffectContext, Process
 from domain.records import Facts, StoredVersion
 
@@ -20,7 +21,9 @@ def target_of(facts: Facts) -> StoredVersion:
 
 
 def inputs_of(version: StoredVersion, process: Process[Any]) -> Any:  # noqa: ANN401 (the process's own inputs model)
-    """The inputs as the process declares them."""
+    """The inputs as the process declares them. Raises ContentErased."""
+    if version.canonical is None:
+        raise ContentErased("input version", str(version.version.number))
     return process.inputs.model_validate_json(version.canonical)
 
 

@@ -42,6 +42,21 @@ class NotFound(CounterfoilError):
         super().__init__(f"no {kind} {ident!r}", kind=kind, id=ident)
 
 
+class ContentErased(CounterfoilError):
+    """The bytes were erased after their time; their hash, and who approved it, are kept."""
+
+    status = 410
+    code = "content_erased"
+
+    def __init__(self, kind: str, ident: str) -> None:
+        super().__init__(
+            f"the content of {kind} {ident} was erased",
+            next_actions=["amend the record in the CRM: its inputs are then read anew"],
+            kind=kind,
+            id=ident,
+        )
+
+
 class NotAuthenticated(CounterfoilError):
     """The caller did not prove who they are."""
 

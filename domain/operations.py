@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.contracts import Contract
+from domain.errors import ContentErased
 from domain.execution import Execution
 from domain.identity import OperationIdentity, operation_key
 from domain.permits import FreshReading, Permitted, Timing
@@ -112,6 +113,13 @@ class Looked:
     key: str
     began_at: datetime
     finding: Finding
+
+
+def content_of(operation: Operation) -> bytes:
+    """The bytes of all its sends. Raises ContentErased."""
+    if operation.content is None:
+        raise ContentErased("operation", operation.key)
+    return operation.content
 
 
 def evidence_of(operation: Operation) -> Mapping[str, Any]:

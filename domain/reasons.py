@@ -41,6 +41,7 @@ MEANING: dict[str, str] = {
     # ours
     "execution_lost": "the engine's execution was ended from outside; counterfoil resume starts it again",
     "own_defect": "a step failed by a defect of ours",
+    "inputs_erased": "the inputs of an earlier run were erased after their time, and nobody sent new ones",
     "no_version": "a send was asked for before any input version existed",
 }
 

@@ -49,10 +49,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """An input version with its bytes."""
+    """An input version with its bytes; None once they were erased."""
 
     version: Version
-    canonical: bytes
+    canonical: bytes | None
     problems: tuple[str, ...]
     read_at: datetime
     owner: str | None
@@ -72,7 +72,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One intended effect with all its evidence."""
+    """One intended effect with all its evidence; without its bytes once they were erased."""
 
     key: str
     run_id: str
@@ -82,7 +82,7 @@ class Operation:
     input_version: int
     system: str
     kind: str
-    content: bytes
+    content: bytes | None
     outcome: str
     settled_by: str
     reference: str | None

@@ -108,6 +108,7 @@ def _standing(view: View) -> list[tuple[str, str]]:
         ("Next look", _when(view["next_look"])),
         ("Resend window ends", _when(window)),
         ("Asked to stop", _when(view["cancel_requested_at"])),
+        ("Inputs erased", _when(view["erased_at"])),
     ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from stack.files import Paths
 from stack.ports import LOOPBACK, PREFIX, Ports
-from stack.provision import APP_ROLE, OWNER_ROLE
+from stack.provision import APP_ROLE, OWNER_ROLE, RETENTION_ROLE
 from stack.secret_values import Secrets
 from stack.temporal import NAMESPACE
 
@@ -13,7 +13,10 @@ from stack.temporal import NAMESPACE
 PORTAL_ID = "90210001"
 APP_ID = "7700123"
 # Where our own database and engine are; everything else (services, time constants) may be told otherwise.
-OWN = {"COUNTERFOIL_DATABASE_URL", "COUNTERFOIL_DATABASE_OWNER_URL", "COUNTERFOIL_TEMPORAL_UI_URL"}
+OWN = {
+    *("COUNTERFOIL_DATABASE_URL", "COUNTERFOIL_DATABASE_OWNER_URL", "COUNTERFOIL_DATABASE_RETENTION_URL"),
+    "COUNTERFOIL_TEMPORAL_UI_URL",
+}
 
 
 def environment(ports: Ports, secrets: Secrets, paths: Paths) -> dict[str, str]:
@@ -58,6 +61,7 @@ def _database(ports: Ports, secrets: Secrets) -> dict[str, str]:
     return {
         "COUNTERFOIL_DATABASE_URL": url(APP_ROLE),
         "COUNTERFOIL_DATABASE_OWNER_URL": url(OWNER_ROLE),
+        "COUNTERFOIL_DATABASE_RETENTION_URL": url(RETENTION_ROLE),
     }
 
 

@@ -9,6 +9,7 @@ from stack.ports import LOOPBACK
 
 OWNER_ROLE = "counterfoil_owner"
 APP_ROLE = "counterfoil_app"
+RETENTION_ROLE = "counterfoil_retention"
 DATABASE = "counterfoil"
 
 
@@ -16,9 +17,10 @@ DATABASE = "counterfoil"
 class Passwords:
     owner: str = field(repr=False)
     app: str = field(repr=False)
+    retention: str = field(repr=False)
 
     def by_role(self) -> dict[str, str]:
-        return {OWNER_ROLE: self.owner, APP_ROLE: self.app}
+        return {OWNER_ROLE: self.owner, APP_ROLE: self.app, RETENTION_ROLE: self.retention}
 
     def url(self, role: str, port: int, database: str = DATABASE) -> str:
         """A SQLAlchemy URL; passwords are made of characters that need no quoting."""
@@ -26,7 +28,7 @@ class Passwords:
 
 
 def provision(dsn: str, passwords: Passwords, database: str = DATABASE) -> None:
-    """As superuser: the owner migrates and grants, the application holds only what the migrations grant it."""
+    """As superuser: the owner migrates and grants, the others hold only what the migrations grant them."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         for role, password in passwords.by_role().items():
             _ensure_role(connection, role, password)

@@ -15,6 +15,7 @@ class Secrets:
     postgres_password: str = field(repr=False)
     database_owner_password: str = field(repr=False)
     database_password: str = field(repr=False)
+    database_retention_password: str = field(repr=False)
     hubspot_token: str = field(repr=False)
     hubspot_client_secret: str = field(repr=False)
     stripe_secret_key: str = field(repr=False)
@@ -22,7 +23,7 @@ class Secrets:
 
     @property
     def passwords(self) -> Passwords:
-        return Passwords(self.database_owner_password, self.database_password)
+        return Passwords(self.database_owner_password, self.database_password, self.database_retention_password)
 
 
 def kept_secrets(path: Path) -> Secrets:

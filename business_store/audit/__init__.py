@@ -13,10 +13,11 @@ from business_store.audit.completeness import COMPLETENESS
 from business_store.audit.effects import EFFECTS
 from business_store.audit.history import HISTORY
 from business_store.audit.immutability import IMMUTABILITY
+from business_store.audit.retention import RETENTION
 
 __all__ = ["CHECKS", "SWEPT_WITHIN", "Check", "Violation", "audit", "violations"]
 
-CHECKS: tuple[Check, ...] = (*HISTORY, *IMMUTABILITY, *APPROVALS, *EFFECTS, *COMPLETENESS)
+CHECKS: tuple[Check, ...] = (*HISTORY, *IMMUTABILITY, *RETENTION, *APPROVALS, *EFFECTS, *COMPLETENESS)
 
 SWEPT_WITHIN = timedelta(minutes=5)
 """Age at which a lost hint should long have been repaired by the sweep."""

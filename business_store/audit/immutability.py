@@ -2,35 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from business_store.audit.check import Check
 
 INSERT_ONLY = (
-    *("answer", "attempt", "carry_over", "decision", "dispatch", "engine_execution", "event", "input_version"),
-    *("notification", "permitted_move", "policy_version", "probe", "reading", "receipt", "refused_decision"),
-    *("resolution", "revocation", "version_maker"),
+    *("answer", "attempt", "carry_over", "decision", "dispatch", "engine_execution", "erased_receipt", "erased_request"),
+    *("erasure", "event", "input_version", "notification", "permitted_move", "policy_version", "probe", "reading"),
+    *("receipt", "refused_decision", "resolution", "revocation", "version_maker"),
 )
-"""Tables whose rows never change and never go."""
+"""Tables whose rows never go and never change, but for contents that a recorded erasure empties."""
 
 GUARDS = (
     *(("event", "event_chain"), ("event", "event_moves_run"), ("event", "event_notifies"), ("run", "run_last_event")),
     *(("run", "run_guard"), ("operation", "operation_guard"), ("attempt", "attempt_guard")),
-    *(("attempt", "dispatch_guard"), ("decision", "decision_four_eyes")),
+    *(("attempt", "dispatch_guard"), ("decision", "decision_four_eyes"), ("revocation", "revocation_proves")),
+    *(("delivery", "contents_kept"), ("operation", "contents_kept")),
+    *(("erased_request", "erasure_guard"), ("erased_receipt", "erasure_guard")),
 )
 """Triggers without which a promise would rest on code alone."""
 
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A column with contents, what proves it, and what names its row. `encoded` are the bytes that were hashed."""
+
+    table: str
+    column: str
+    digest: str
+    key: str
+    encoded: str = ""
+
+    def check(self) -> Check:
+        """Its bytes are what they were; those that are gone cannot be others."""
+        key, taken = f"cast({self.key} AS text)", self.encoded or self.column
+        query = (
+            f"SELECT {key}, '{self.column} has another hash' FROM {self.table} WHERE sha256({taken}) <> {self.digest}"
+        )
+        return Check("I3", self.table, f"{self.column} is what it was", query)
+
+
 PAYLOADS = (
-    *(("receipt", "body", "body_sha256", "id"), ("policy_version", "document", "sha256", "process || ' ' || version")),
-    ("input_version", "canonical", "decode(fingerprint, 'hex')", "request_id || '/' || number"),
-    *(("delivery", "inputs", "inputs_sha256", "id"), ("decision", "comment", "comment_sha256", "id")),
-    *(("operation", "content", "content_sha256", "key"), ("reading", "content", "sha256", "id")),
-    *(("resolution", "reason", "reason_sha256", "id"), ("resolution", "evidence", "evidence_sha256", "id")),
+    Payload("receipt", "body", "body_sha256", "id"),
+    Payload("policy_version", "document", "sha256", "process || ' ' || version"),
+    Payload("input_version", "canonical", "decode(fingerprint, 'hex')", "request_id || '/' || number"),
+    Payload("delivery", "inputs", "inputs_sha256", "id"),
+    Payload("decision", "comment", "comment_sha256", "id"),
+    Payload("revocation", "reason", "reason_sha256", "decision_id", "convert_to(reason, 'UTF8')"),
+    Payload("operation", "content", "content_sha256", "key"),
+    Payload("reading", "content", "sha256", "id"),
+    Payload("resolution", "reason", "reason_sha256", "id"),
+    Payload("resolution", "evidence", "evidence_sha256", "id"),
 )
-"""Every column that holds payload: table, column, what proves it, row."""
+"""Every column that holds payload."""
 
-
-def _hash(table: str, column: str, digest: str, key: str) -> Check:
-    query = f"SELECT cast({key} AS text), '{column} has another hash' FROM {table} WHERE sha256({column}) <> {digest}"
-    return Check("I3", table, f"{column} is what it was", query)
+ERASABLE = tuple(payload for payload in PAYLOADS if payload.table != "policy_version")
+"""Those that a recorded erasure empties; policy versions are no personal data and stay."""
 
 
 def _rows(pairs: tuple[tuple[str, str], ...]) -> str:
@@ -41,7 +68,7 @@ _TRIGGERS = tuple((table, trigger) for table in INSERT_ONLY for trigger in ("ins
 _TABLES = ", ".join(f"('{table}')" for table in INSERT_ONLY)
 
 IMMUTABILITY = (
-    *(_hash(*payload) for payload in PAYLOADS),
+    *(payload.check() for payload in PAYLOADS),
     Check(
         "I3",
         "event",

@@ -12,7 +12,7 @@ from cli.main import application
 
 COMMANDS = [
     *("runs", "show", "events", "approve", "reject", "request-changes", "revoke-decision", "start", "resolve"),
-    *("resume", "sweep", "trigger", "doctor", "audit", "actor", "token", "db"),
+    *("resume", "sweep", "trigger", "doctor", "audit", "erase", "actor", "token", "db"),
 ]
 
 

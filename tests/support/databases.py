@@ -11,10 +11,10 @@ import psycopg
 from psycopg import sql
 
 from stack.postgres import EmbeddedPostgres
-from stack.provision import APP_ROLE, OWNER_ROLE, Passwords, provision
+from stack.provision import APP_ROLE, OWNER_ROLE, RETENTION_ROLE, Passwords, provision
 
 TEMPLATE = "counterfoil_template"
-PASSWORDS = Passwords(owner="owner-secret", app="app-secret")
+PASSWORDS = Passwords(owner="owner-secret", app="app-secret", retention="retention-secret")
 
 _numbers = itertools.count(1)
 
@@ -26,6 +26,7 @@ class Database:
     name: str
     url: str
     owner_url: str
+    retention_url: str
     superuser_dsn: str
 
 
@@ -52,6 +53,7 @@ def _described(server: EmbeddedPostgres, name: str) -> Database:
         name=name,
         url=PASSWORDS.url(APP_ROLE, server.port, name),
         owner_url=PASSWORDS.url(OWNER_ROLE, server.port, name),
+        retention_url=PASSWORDS.url(RETENTION_ROLE, server.port, name),
         superuser_dsn=server.dsn(name),
     )
 

@@ -31,7 +31,17 @@ from domain.deliveries import Change, Delivery, Quarantined, Receipt, ReceiptVer
 from domain.effects import context_of, inputs_of, target_of
 from domain.execution import Execution, StepCall
 from domain.identity import SubjectRef
-from domain.operations import Answered, Granted, Line, Looked, PermitWanted, Sendable, key_for, next_generation
+from domain.operations import (
+    Answered,
+    Granted,
+    Line,
+    Looked,
+    PermitWanted,
+    Sendable,
+    content_of,
+    key_for,
+    next_generation,
+)
 from domain.partner_onboarding import ONBOARDING
 from domain.permits import Timing
 from domain.process import Process, snapshot_of
@@ -207,7 +217,7 @@ class Book:
         effect, generation = self.process.effect(step), next_generation(facts, step)
         key, line = key_for(facts, step, generation), facts.line(step)
         if line is not None and line.generation == generation:
-            content = line.content
+            content = content_of(line)
         else:
             version = target_of(facts)
             fields = effect.fields(inputs_of(version, self.process), context_of(facts, facts.run.id, version))
@@ -229,7 +239,7 @@ class Book:
     def _same_again(self, run_id: str) -> Taken:
         facts = self.facts(run_id)
         taken, newest = self.taken(run_id), facts.newest
-        if newest is None:
+        if newest is None or newest.canonical is None:
             return taken
         same = replace(taken.snapshot, canonical=newest.canonical, fingerprint=newest.version.fingerprint)
         return replace(taken, snapshot=replace(same, problems=newest.problems))

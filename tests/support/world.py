@@ -279,6 +279,7 @@ def environment_for(database: Database, temporal: str, sandbox: str, task_queue:
     own = {
         "DATABASE_URL": database.url,
         "DATABASE_OWNER_URL": database.owner_url,
+        "DATABASE_RETENTION_URL": database.retention_url,
         "GATEWAY_PORT": str(port),
         "PUBLIC_URL": url,
         "TASK_QUEUE": task_queue,
