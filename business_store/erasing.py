@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from business_store.database import Store, violated
 
@@ -172,8 +172,12 @@ RECEIPTS = Kind(
     },
     first=0,
 )
-REVIVED = ("erasure_too_early", "insert_only")
-"""What refuses when something of a batch came to life after it was found; the next look leaves that out."""
+REVIVED, LOCK_NOT_AVAILABLE = ("erasure_too_early", "insert_only"), "55P03"
+
+
+def _came_to_life(refused: DBAPIError) -> bool:
+    """Something of the batch did after it was found, or somebody holds it: the next look sees how it ended."""
+    return violated(refused) in REVIVED or getattr(refused.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +195,9 @@ class _Erasing:
         while True:
             try:
                 done, last = self.store.write(lambda connection: self._batch(connection, kind, after))  # noqa: B023
-            except IntegrityError as refused:
+            except DBAPIError as refused:
                 conflicts += 1
-                if violated(refused) not in REVIVED or conflicts > CONFLICTS:
+                if not _came_to_life(refused) or conflicts > CONFLICTS:
                     raise
                 continue
             if last is None:

@@ -12,6 +12,7 @@ from business_store.facts import read_facts
 from domain.drift import Apart, Drift, of_fields, of_finding, of_projection, to_look_for, to_read_back
 from domain.effects import context_of, expected
 from domain.errors import ReadFailed, SubjectGone
+from domain.operations import content_of
 from domain.ports import Connector, Crm, Sought, Wanted
 from domain.process import Process
 from domain.projection import projection_of
@@ -52,12 +53,14 @@ class Outside:
         except ReadFailed as failed:
             return _unread(operation.run_id, operation.system, str(operation.reference), failed)
         version = facts.versions[operation.input_version - 1]
+        if version.canonical is None:
+            return None  # it is still there; what it should say was erased
         context = context_of(facts, operation.run_id, version)
         return of_fields(operation, expected(process.effect(operation.step), process, version, context), found)
 
     def _looked_for(self, operation: Operation) -> Drift | None:
         since = operation.evidence.attempts[0].permitted_at
-        sought = Sought(operation.kind, operation.key, operation.content, since)
+        sought = Sought(operation.kind, operation.key, content_of(operation), since)
         return of_finding(operation, self.connectors[operation.system].probe(sought))
 
     def _shown(self, facts: Facts, process: Process[Any]) -> Drift | None:

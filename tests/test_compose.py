@@ -13,8 +13,8 @@ from compose import DEMO, FILE, ROOT, Missing, copied, load, make_secrets, secon
 
 from settings import Settings, SettingsError, load_settings
 
-OURS = {"migrate", "gateway", "worker", "sandbox"}
-JOBS = {"store-roles", "migrate", "temporal-schema", "temporal-namespace"}
+OURS = {"migrate", "erase", "gateway", "worker", "sandbox"}
+JOBS = {"store-roles", "migrate", "erase", "temporal-schema", "temporal-namespace"}
 PUBLISHED = {"gateway", "temporal-ui", "sandbox"}
 # They start the embedded servers, or measure them, and no container does.
 NOT_IN_THE_IMAGE = {"stack", "demo", "bench"}

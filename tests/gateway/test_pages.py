@@ -65,7 +65,8 @@ def view(state: RunState = RunState.AWAITING_REVIEW, text: str = "plain", **chan
     version = {"number": 1, "fingerprint": text * 20, "read_at": AT, "problems": [text, text]}
     decision = {"outcome": text, "version": 1, "by": text, "valid_until": AT, "revoked": True}
     shown = dict.fromkeys(("run", "kind", "process", "policy_version", "business_key", "subject", "reason"), text)
-    times = dict.fromkeys(("since", "deadline", "next_look", "resend_window_ends", "cancel_requested_at"), AT)
+    moments = ("since", "deadline", "next_look", "resend_window_ends", "cancel_requested_at", "erased_at")
+    times = dict.fromkeys(moments, AT)
     return {
         **shown,
         **times,

@@ -46,6 +46,7 @@ def _copied(table: str, **changes: str) -> str:
 ACCOUNT = "key = '{account}'"
 FIRST = "operation_key = '{account}'"
 SEND = "{account}/1"
+ERASURE = "INSERT INTO erasure (asked_by, reason, cutoff, requests, receipts) VALUES ('x', 'x', now(), 1, 1);"
 PLANTS = [
     Plant(
         "I1",
@@ -80,6 +81,15 @@ PLANTS = [
     Plant("I3", "pg_trigger", "event.insert_only", "ALTER TABLE event DISABLE TRIGGER insert_only"),
     Plant("I3", "pg_trigger", "run.run_guard", "DROP TRIGGER run_guard ON run"),
     Plant("I3", "pg_class", "answer", "GRANT UPDATE ON answer TO counterfoil_app"),
+    Plant("I3", "input_version", "{request}/1", "UPDATE input_version SET canonical = NULL"),
+    Plant("I3", "pg_trigger", "operation.contents_kept", "ALTER TABLE operation DISABLE TRIGGER contents_kept"),
+    Plant("I3", "pg_class", "event", "GRANT DELETE ON event TO counterfoil_retention"),
+    Plant("I3", "pg_class", "run.state", "GRANT UPDATE (state) ON run TO counterfoil_retention"),
+    Plant("I3", "pg_class", "receipt.body", "GRANT SELECT ON receipt TO counterfoil_retention"),
+    Plant("I3", "pg_class", "decision.comment", "GRANT INSERT (comment) ON decision TO counterfoil_retention"),
+    Plant("I3", "pg_roles", "counterfoil_app", "GRANT counterfoil_owner TO counterfoil_app"),
+    Plant("I3", "erasure", "1", ERASURE),
+    Plant("I3", "erased_request", "{request}", ERASURE + "INSERT INTO erased_request SELECT '{request}', 1;"),
     Plant("I4", "event", "{run}/3", "UPDATE event SET step = '' WHERE seq = 3"),
     Plant("I4", "event", "{run}/3", "UPDATE event SET policy_version = 'never' WHERE seq = 3"),
     Plant("I4", "event", "{run}/3", "UPDATE event SET next_owner = NULL WHERE seq = 3"),
@@ -105,7 +115,7 @@ PLANTS = [
         "I7",
         "attempt",
         SEND,
-        "INSERT INTO revocation SELECT id, actor_id, 'forged', decided_at FROM decision",
+        "INSERT INTO revocation SELECT id, actor_id, 'forged', decided_at, sha256('forged') FROM decision",
     ),
     Plant("I7", "attempt", SEND, "UPDATE decision SET actor_id = (SELECT actor_id FROM version_maker)"),
     Plant("I7", "attempt", SEND, "UPDATE request SET requester = (SELECT actor_id FROM decision)"),

@@ -10,7 +10,10 @@ from store_builder import Book
 from business_store.actors import Actor
 from business_store.audit.immutability import INSERT_ONLY
 
-SELDOM = ("carry_over", "probe", "refused_decision", "resolution", "revocation")
+SELDOM = (
+    *("carry_over", "erased_receipt", "erased_request", "erasure", "probe", "refused_decision", "resolution"),
+    "revocation",
+)
 FILLED = tuple(table for table in INSERT_ONLY if table not in SELDOM)
 """Insert-only tables that a straight run writes to."""
 
@@ -85,6 +88,9 @@ def test_the_application_may_only_add(application: psycopg.Connection, statement
     [
         "INSERT INTO permitted_move VALUES ('worker', 'succeeded', 'running')",
         "SET session_replication_role = replica",
+        "INSERT INTO erasure (asked_by, reason, cutoff, requests, receipts) VALUES ('x', 'x', now(), 1, 1)",
+        "INSERT INTO erased_request SELECT id, 1 FROM request",
+        "SET ROLE counterfoil_retention",
         "DELETE FROM run",
         "DELETE FROM operation",
         "DELETE FROM review",
@@ -95,6 +101,20 @@ def test_the_application_may_only_add(application: psycopg.Connection, statement
 def test_the_application_cannot_change_the_rules(application: psycopg.Connection, statement: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         application.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE delivery SET inputs = 'x', inputs_sha256 = sha256('x')",
+        "UPDATE operation SET content = NULL",
+        "UPDATE operation SET content = 'x', content_sha256 = sha256('x')",
+    ],
+)
+def test_contents_stay_where_the_row_is_a_projection(application: psycopg.Connection, statement: str) -> None:
+    with pytest.raises(psycopg.IntegrityError) as refused:
+        application.execute(statement.encode())
+    assert refused.value.diag.constraint_name in ("insert_only", "operation_fixed")
 
 
 @pytest.mark.parametrize(
