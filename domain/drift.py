@@ -53,7 +53,7 @@ def to_read_back(operations: Sequence[Operation]) -> tuple[Operation, ...]:
 def to_look_for(operations: Sequence[Operation], now: datetime) -> tuple[Operation, ...]:
     """Every line that was sent and is settled: one record at most may carry its key.
 
-    What is unknown or written off may exist, and says so already. What was erased cannot be compared with what is found.
+    What is unknown or written off may exist, and says so already; with what was erased nothing can be compared.
     """
     return tuple(op for op in operations if op.content is not None and op.evidence.attempts and _settled(op, now))
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from business_store.audit.check import Check
 
 INSERT_ONLY = (
-    *("answer", "attempt", "carry_over", "decision", "dispatch", "engine_execution", "erased_receipt", "erased_request"),
+    *(
+        "answer",
+        "attempt",
+        "carry_over",
+        "decision",
+        "dispatch",
+        "engine_execution",
+        "erased_receipt",
+        "erased_request",
+    ),
     *("erasure", "event", "input_version", "notification", "permitted_move", "policy_version", "probe", "reading"),
     *("receipt", "refused_decision", "resolution", "revocation", "version_maker"),
 )
