@@ -46,7 +46,10 @@ def _copied(table: str, **changes: str) -> str:
 ACCOUNT = "key = '{account}'"
 FIRST = "operation_key = '{account}'"
 SEND = "{account}/1"
-ERASURE = "INSERT INTO erasure (asked_by, reason, cutoff, requests, receipts) VALUES ('x', 'x', now(), 1, 1);"
+ERASURE = (
+    "INSERT INTO erasure (id, asked_by, reason, cutoff, requests, receipts) OVERRIDING SYSTEM VALUE"
+    " VALUES (7, 'x', 'x', now(), 1, 1);"
+)
 PLANTS = [
     Plant(
         "I1",
@@ -88,8 +91,13 @@ PLANTS = [
     Plant("I3", "pg_class", "receipt.body", "GRANT SELECT ON receipt TO counterfoil_retention"),
     Plant("I3", "pg_class", "decision.comment", "GRANT INSERT (comment) ON decision TO counterfoil_retention"),
     Plant("I3", "pg_roles", "counterfoil_app", "GRANT counterfoil_owner TO counterfoil_app"),
-    Plant("I3", "erasure", "1", ERASURE),
-    Plant("I3", "erased_request", "{request}", ERASURE + "INSERT INTO erased_request SELECT '{request}', 1;"),
+    Plant("I3", "erasure", "7", ERASURE),
+    Plant(
+        "I3",
+        "erased_request",
+        "{request}",
+        ERASURE + "INSERT INTO erased_request SELECT '{request}', 7; UPDATE run SET state = 'running'",
+    ),
     Plant("I4", "event", "{run}/3", "UPDATE event SET step = '' WHERE seq = 3"),
     Plant("I4", "event", "{run}/3", "UPDATE event SET policy_version = 'never' WHERE seq = 3"),
     Plant("I4", "event", "{run}/3", "UPDATE event SET next_owner = NULL WHERE seq = 3"),
