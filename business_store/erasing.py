@@ -80,12 +80,12 @@ RECORD = text("""
 def erase(store: Store, asked: ErasureAsked, page: int = PAGE) -> Erasure:
     """Record, then erase, a page at a time; nothing is recorded where nothing is found.
 
-    Raises sqlalchemy.exc.DBAPIError.
+    Raises sqlalchemy.exc.DBAPIError, CommitUnknown.
     """
     found = store.read(lambda connection: erasable(connection, asked.older_than))
     if not found.contents:
         return found
-    recorded = store.write(lambda connection: _record(connection, asked, found))
+    recorded = store.once(lambda connection: _record(connection, asked, found))
     erasing = _Erasing(store, recorded, found.cutoff, page)
     contents = erasing.all_of(REQUESTS) + erasing.all_of(RECEIPTS)
     requests, receipts = store.read(lambda connection: connection.execute(COUNT, {"erasure": recorded}).one())
@@ -194,7 +194,7 @@ class _Erasing:
         contents, after, conflicts = Counter[str](), kind.first, 0
         while True:
             try:
-                done, last = self.store.write(lambda connection: self._batch(connection, kind, after))  # noqa: B023
+                done, last = self.store.once(lambda connection: self._batch(connection, kind, after))  # noqa: B023
             except DBAPIError as refused:
                 conflicts += 1
                 if not _came_to_life(refused) or conflicts > CONFLICTS:

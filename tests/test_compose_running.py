@@ -31,6 +31,7 @@ WHAT_THE_APPLICATION_MAY = """
     SELECT array_agg((table_name, privilege_type)::text ORDER BY table_name, privilege_type)::text
     FROM information_schema.role_table_grants WHERE grantee = 'counterfoil_app'
 """
+DATABASE_URLS = [f"counterfoil_database_{name}" for name in ("url", "owner_url", "retention_url")]
 NAMESPACE = f"compose-{secrets.token_hex(4)}"
 PARTNER = {
     "name": "Nordwind Handels GmbH",
@@ -80,7 +81,7 @@ def ground(temporal_server: str, tmp_path_factory: pytest.TempPathFactory) -> It
     password = (folder / "secrets" / "store_db_password").read_text()
     settings = PostgresSettings(password, durable=False)
     store = EmbeddedPostgres(folder / "data", free_port(), settings, Files.of(folder, "postgres"))
-    for name in ("counterfoil_database_url", "counterfoil_database_owner_url"):
+    for name in DATABASE_URLS:
         _name_loopback(folder / "secrets" / name, store.port)
     store.start()
     try:
@@ -155,6 +156,7 @@ def test_roles_are_no_superusers_and_only_the_owner_owns(roles: Ground) -> None:
 def test_roles_enter_by_their_secrets(roles: Ground) -> None:
     roles.enter("counterfoil_app", roles.secret("store_app_password"))
     roles.enter("counterfoil_owner", roles.secret("store_owner_password"))
+    roles.enter("counterfoil_retention", roles.secret("store_retention_password"))
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         roles.enter("counterfoil_app", roles.secret("store_owner_password"))
 
@@ -190,6 +192,14 @@ def test_roles_job_refuses_an_empty_password(roles: Ground) -> None:
 def test_migration_brings_the_store_to_the_newest_schema_and_may_run_again(migrated: Ground) -> None:
     succeeded(migrated.hand.job("migrate"))
     assert migrated.value("SELECT version_num FROM alembic_version", "counterfoil") == head()
+
+
+def test_what_is_over_is_erased_by_a_service_of_its_own(migrated: Ground) -> None:
+    *command, shown_by_default = migrated.hand.argv("erase")
+    assert shown_by_default == "--help"
+    done = migrated.hand.inside("erase", *command, "--older-than", "400")
+    assert succeeded(done)
+    assert done.stdout.startswith("nothing to erase from before ")
 
 
 def test_the_documented_backup_can_be_restored(migrated: Ground) -> None:
