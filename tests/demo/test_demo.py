@@ -14,7 +14,7 @@ from sandboxes import ROOT
 from demo.places import Columns, differences, side_by_side
 
 PLACES = ("store (psycopg)", "engine (temporalio)", "CRM (HubSpot API)", "provider (Stripe API)")
-DEMO_SECONDS = 240
+DEMO_SECONDS = 600
 
 pytestmark = pytest.mark.timeout(DEMO_SECONDS + 30)
 
