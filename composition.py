@@ -20,7 +20,9 @@ from business_store.settlements import Patience
 from connectors.hubspot import HubSpot
 from connectors.hubspot_contracts import HubSpotTimes
 from connectors.stripe import Stripe
+from connectors.stripe_callbacks import StripeCallbacks
 from connectors.stripe_contracts import StripeTimes
+from domain.callbacks import CallsBack
 from domain.contracts import Contract
 from domain.permits import Timing
 from domain.ports import Connector, Crm
@@ -28,6 +30,7 @@ from domain.process import Process
 from domain.processes import PROCESSES
 from operating.outside import Watched, WatchedCrm
 from settings import Settings
+from sweep.callbacks import CallbackSweep
 from sweep.drift import Outside
 from sweep.engine import Engine, EngineTerms
 from sweep.loops import Loop
@@ -97,6 +100,11 @@ class Parts:
         """Every outside system that effects are made in, watched."""
         return {**self.crms, "stripe": Watched(self.stripe)}
 
+    @property
+    def calls_back(self) -> Mapping[str, CallsBack]:
+        """Every outside system that calls back about effects."""
+        return {"stripe": StripeCallbacks()}
+
     def contracts(self) -> dict[str, tuple[Contract, ...]]:
         """The recovery contracts of every declared effect, by `system.operation`."""
         effects = [effect for process in self.processes.values() for effect in process.effects]
@@ -144,7 +152,8 @@ class Parts:
     def sweep(self, client: Client) -> Sweep:
         """One sweep's worth of work."""
         patience, check_every = _seconds(self.settings.sweep_patience), _seconds(self.settings.engine_check)
-        return Sweep(self.store, self.engine(client), self.crms, self.processes, patience, check_every)
+        callbacks = CallbackSweep(self.store, self.calls_back, self.processes, patience)
+        return Sweep(self.store, self.engine(client), self.crms, self.processes, patience, callbacks, check_every)
 
     def outside(self) -> Outside:
         """Store and world side by side."""

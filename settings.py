@@ -51,6 +51,9 @@ class Settings(BaseSettings):
     hubspot_app_id: str = Field(description="Our app id, by which our own writes are recognised")
     stripe_base_url: str = Field("https://api.stripe.com", description="Stripe API")
     stripe_secret_key: SecretStr = Field(description="Stripe secret key")
+    stripe_webhook_secret: SecretStr = Field(
+        SecretStr(""), description="Secret that signs Stripe's events; several, comma separated; empty: none is taken"
+    )
     standard_webhooks_secret: SecretStr = Field(description="whsec_… of inline triggers; several, comma separated")
 
     send_before: float = Field(5, gt=0, description="From permit to first byte at the latest")

@@ -38,7 +38,7 @@ class Agreement:
         with boundary("read-back", facts.run.id):
             found = connector.read_back(effect.operation, line.reference)
         version = target_of(facts)
-        wanted = expected(effect, process, version, context_of(facts, facts.run.id, version))
+        wanted = expected(effect, process, version, context_of(facts, line.run_id, version))
         content = canonical_bytes({name: found.get(name) for name in sorted(wanted)})
         return Compared(effect.system, line.reference, content, facts.now, differing(wanted, found))
 

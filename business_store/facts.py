@@ -16,6 +16,7 @@ from domain.records import Facts, Operation, Review, Run, StoredVersion
 from domain.signals import (
     Answer,
     Attempt,
+    Callback,
     Doubt,
     Evidence,
     Finding,
@@ -120,7 +121,7 @@ def _decision(row: Json) -> Decision:
 
 
 def as_operation(row: Json) -> Operation:
-    """An operation row joined with its attempts, answers and probes as JSON."""
+    """An operation row joined with its attempts, answers, probes and callbacks as JSON."""
     names = ("key", "run_id", "step", "item", "generation", "input_version", "system", "kind")
     return Operation(
         **{name: row[name] for name in names},
@@ -129,7 +130,11 @@ def as_operation(row: Json) -> Operation:
         settled_by=row["settled_by"],
         reference=row["reference"],
         in_flight_until=_time(row["in_flight_until"]) if row["in_flight_until"] else None,
-        evidence=Evidence(_attempts(row["attempts"] or (), row["answers"] or ()), _probes(row["probes"] or ())),
+        evidence=Evidence(
+            _attempts(row["attempts"] or (), row["answers"] or ()),
+            _probes(row["probes"] or ()),
+            tuple(map(_callback, row["callbacks"] or ())),
+        ),
     )
 
 
@@ -166,3 +171,7 @@ def _probes(rows: Sequence[Json]) -> tuple[Probe, ...]:
     return tuple(
         Probe(_time(row["began_at"]), Finding(Found(row["found"]), row["code"], row["reference"])) for row in rows
     )
+
+
+def _callback(row: Json) -> Callback:
+    return Callback(_time(row["recorded_at"]), row["reference"], row["ours"])

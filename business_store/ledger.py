@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from business_store.agreement import conclude
 from business_store.database import Store
 from business_store.facts import owned_facts, read_facts
+from business_store.late_evidence import answered_late
 from business_store.operations import permit, record_answer, record_probe, throttle, unsealed
 from business_store.requests import relink
 from business_store.reviews import ReviewTerms, ensure_review
@@ -157,19 +158,21 @@ class Ledger:
     ) -> tuple[Facts, Standing]:
         """Evidence commits whoever owns the run by now; only the transition needs the owner."""
 
-        def transaction(connection: Connection) -> tuple[Facts, Standing] | None:
+        def transaction(connection: Connection) -> tuple[Facts, Standing | None]:
             record(connection)
             facts, owned = owned_facts(connection, call.run_id, call.execution)
             if owned:
                 return facts, self._settled(connection, facts, process, line)
             if facts.run.is_open:
                 want_nudge(connection, call.run_id)
-            return None
+            return facts, None
 
-        kept = self._store.write(transaction)
-        if kept is None:
+        facts, standing = self._store.write(transaction)
+        if not facts.run.is_open:
+            self._store.write(lambda connection: answered_late(connection, facts.run, line.key, process))
+        if standing is None:
             raise Superseded("a newer execution owns this run", run=call.run_id)
-        return kept
+        return facts, standing
 
     def settle(self, call: StepCall, process: Process[Any], line: Line) -> Kept:
         """Settle on what is recorded already."""

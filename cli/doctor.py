@@ -19,7 +19,7 @@ from cli.session import session
 from cli.text import table
 from composition import Parts
 from domain.errors import ReadFailed
-from settings import SettingsError
+from settings import SettingsError, several
 from sweep.engine import connect
 from workflows import attributes
 
@@ -103,7 +103,14 @@ def _hubspot(parts: Parts) -> Iterable[Finding]:
 
 
 def _stripe(parts: Parts) -> Iterable[Finding]:
-    return _connector("stripe", parts.stripe.check)
+    return [*_connector("stripe", parts.stripe.check), _stripe_callbacks(parts)]
+
+
+def _stripe_callbacks(parts: Parts) -> Finding:
+    """Without them a lost answer is settled by repeats and look-ups alone, so their absence is no failure."""
+    secrets = len(several(parts.settings.stripe_webhook_secret))
+    taken = f"its callbacks are taken, by {secrets} signing secret{'s' if secrets > 1 else ''}"
+    return Finding("stripe", True, taken if secrets else "no webhook secret: none of its callbacks is taken")
 
 
 def _connector(part: str, check: Callable[[], Sequence[str]]) -> Iterable[Finding]:

@@ -1,4 +1,4 @@
-"""Sending a trigger: the bytes of a file, signed as the sender would sign them."""
+"""Sending a trigger or a callback: the bytes of a file, signed as the sender would sign them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import typer
 
 from cli.answering import Answer, command
 from cli.text import plain
-from domain.errors import CounterfoilError
+from domain.errors import CounterfoilError, InvalidInput
 from domain.identity import short_digest
-from gateway.signatures import sign_hubspot_v3, sign_standard_webhook
+from gateway.signatures import sign_hubspot_v3, sign_standard_webhook, sign_stripe
 from settings import Settings, load_settings, several
 
 SEND_SECONDS = 30.0
@@ -29,15 +29,22 @@ class Source(StrEnum):
     STANDARD_WEBHOOKS = "standard-webhooks"
 
 
+class Provider(StrEnum):
+    """Who is pretended to call back."""
+
+    STRIPE = "stripe"
+
+
 class GatewayUnreachable(CounterfoilError):
-    """No answer came; whether the trigger was taken in is not known. Sending the same file again is safe."""
+    """No answer came; whether it was taken in is not known. Sending the same file again is safe."""
 
     code = "gateway_unreachable"
 
 
 def register(app: typer.Typer) -> None:
-    """`trigger`."""
+    """`trigger` and `callback`."""
     command(app)(trigger)
+    command(app)(callback)
 
 
 def trigger(
@@ -54,7 +61,28 @@ def trigger(
     """
     settings, body = load_settings(), file.read()
     headers = _signed(settings, source, body, message_id or f"msg_{short_digest(body.hex())}")
-    answer = _post(url or _address(settings, source), body, headers)
+    return _sent(url or _address(settings, f"triggers/{source}"), body, headers)
+
+
+def callback(
+    file: Annotated[typer.FileBinaryRead, typer.Argument(metavar="FILE", help="The body, or - for standard input.")],
+    source: Annotated[Provider, typer.Option(help="Who is pretended to call back.")],
+    url: Annotated[str | None, typer.Option(metavar="URL", help="Where to, instead of the configured gateway.")] = None,
+) -> Answer:
+    """Sign a provider's event and send it to the gateway.
+
+    Prints the answer; exits with 1 unless it is 2xx.
+    """
+    settings, body = load_settings(), file.read()
+    secrets = several(settings.stripe_webhook_secret)
+    if not secrets:
+        raise InvalidInput("COUNTERFOIL_STRIPE_WEBHOOK_SECRET", "set: the gateway takes nothing that is not signed")
+    headers = sign_stripe(secrets[0], int(time.time()), body)
+    return _sent(url or _address(settings, f"callbacks/{source}"), body, headers)
+
+
+def _sent(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    answer = _post(url, body, headers)
     content = _content(answer)
     lines = [f"{answer.status_code} {answer.reason_phrase}", *_lines(content)]
     return Answer({"status": answer.status_code, "answer": content}, lines, ok=answer.is_success)
@@ -69,8 +97,8 @@ def _signed(settings: Settings, source: Source, body: bytes, message_id: str) ->
     return sign_standard_webhook(several(settings.standard_webhooks_secret)[0], message_id, int(now), body)
 
 
-def _address(settings: Settings, source: Source) -> str:
-    return f"{settings.public_url.rstrip('/')}/triggers/{source}"
+def _address(settings: Settings, path: str) -> str:
+    return f"{settings.public_url.rstrip('/')}/{path}"
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:

@@ -15,11 +15,13 @@ from starlette.concurrency import run_in_threadpool
 from business_store.database import STORE_AWAY, away_because
 from composition import Parts
 from domain.errors import CounterfoilError
+from gateway.callbacks import Caller, Hearing, callback_routes, stripe_caller
 from gateway.observing import Observed
 from gateway.pages import refusal_page, wants_page
 from gateway.reach import Reach
 from gateway.runs import RunDesk, run_routes
 from gateway.triggers import Intake, hubspot, standard_webhooks, trigger_routes
+from settings import several
 from sweep.engine import connect
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,8 @@ def application(parts: Parts) -> FastAPI:
     intake = Intake(parts.store, processes, parts.settings.body_limit, reach)
     sources = (hubspot(parts.settings), standard_webhooks(parts.settings))
     app.include_router(trigger_routes(intake, sources))
+    hearing = Hearing(parts.store, parts.processes, parts.settings.body_limit, reach)
+    app.include_router(callback_routes(hearing, callers(parts)))
     app.include_router(run_routes(RunDesk(parts.store, parts.terms, parts.contracts(), reach)))
     _health(app, parts, reach)
     app.add_middleware(Observed)
@@ -52,6 +56,11 @@ def application(parts: Parts) -> FastAPI:
             app.add_exception_handler(away, _store_away)
     app.add_exception_handler(RequestValidationError, _bad_body)
     return app
+
+
+def callers(parts: Parts) -> list[Caller]:
+    """Every provider that calls back, with whom it is believed to be."""
+    return [stripe_caller(parts.calls_back["stripe"], several(parts.settings.stripe_webhook_secret))]
 
 
 def _health(app: FastAPI, parts: Parts, reach: Reach) -> None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from business_store.callbacks import Heard
 from business_store.intake import Accepted
 from domain.deliveries import Delivery, Quarantined
 from operating.joining import joined
-from operating.metrics import ELEMENTS, RECEIPTS, REQUEST_SECONDS, REQUESTS
+from operating.metrics import CALLBACK_ELEMENTS, CALLBACK_RECEIPTS, ELEMENTS, RECEIPTS, REQUEST_SECONDS, REQUESTS
 from operating.traces import span
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,22 @@ def note_refused(source: str, verdict: str) -> None:
     """A body that was not taken in: too large, not genuine, not readable."""
     RECEIPTS.labels(source, verdict).inc()
     log.warning("trigger from %s refused: %s", source, verdict)
+
+
+def note_callback_refused(source: str, verdict: str) -> None:
+    """A callback's body that was not taken in."""
+    CALLBACK_RECEIPTS.labels(source, verdict).inc()
+    log.warning("callback from %s refused: %s", source, verdict)
+
+
+def note_callbacks(source: str, heard: Sequence[Heard]) -> None:
+    """A genuine callback and what became of its elements; what concerns a run is one log line."""
+    CALLBACK_RECEIPTS.labels(source, "genuine").inc()
+    for each in heard:
+        CALLBACK_ELEMENTS.labels(source, each.disposition).inc()
+        if each.run_id:
+            with joined(run=each.run_id):
+                log.info("callback from %s: %s", source, each.disposition)
 
 
 def note_taken(source: str, elements: Sequence[Delivery | Quarantined], accepted: Sequence[Accepted]) -> None:

@@ -14,7 +14,6 @@ from starlette.concurrency import run_in_threadpool
 from business_store.database import Store
 from business_store.intake import Accepted, accept
 from domain.boundaries import boundary
-from domain.canonical import NotJson
 from domain.deliveries import Delivery, Disposition, Quarantined, Receipt, ReceiptVerdict
 from domain.errors import CounterfoilError
 from domain.process import Process
@@ -23,20 +22,13 @@ from gateway.hubspot_events import parse_hubspot
 from gateway.observing import note_refused, note_taken
 from gateway.reach import Reach
 from gateway.signatures import WEBHOOK_ID, hubspot_v3_verdict, standard_webhooks_verdict
+from gateway.sources import Source, judged
 from gateway.standard_webhooks import parse_standard_webhook
 from settings import Settings, several
 
-Elements = Sequence[Delivery | Quarantined]
+Element = Delivery | Quarantined
+Elements = Sequence[Element]
 STARTS = (Disposition.STARTED, Disposition.PENDING_READ)
-
-
-@dataclass(frozen=True)
-class Source:
-    """One kind of sender: how its bytes are judged and what they say."""
-
-    name: str
-    judge: Callable[[Mapping[str, str], bytes], ReceiptVerdict]
-    parse: Callable[[Mapping[str, str], bytes], Elements]
 
 
 @dataclass(frozen=True)
@@ -48,22 +40,22 @@ class Intake:
     body_limit: int
     reach: Reach
 
-    async def receive(self, source: Source, request: Request, later: BackgroundTasks) -> Response:
+    async def receive(self, source: Source[Element], request: Request, later: BackgroundTasks) -> Response:
         """Answer 2xx to whatever is genuine and stored, also when it is ignored; never 5xx for bad input."""
         body = await self._body(source, request)
-        verdict, elements, problem = _judged(source, request.headers, body)
-        receipt = Receipt(source.name, body, verdict)
+        told = judged(source, request.headers, body)
+        receipt = Receipt(source.name, body, told.verdict)
         with self.reach.taking_in():
-            accepted = await run_in_threadpool(self._take, receipt, elements)
-        if verdict is ReceiptVerdict.GENUINE:
-            note_taken(source.name, elements, accepted)
+            accepted = await run_in_threadpool(self._take, receipt, told.elements)
+        if told.verdict is ReceiptVerdict.GENUINE:
+            note_taken(source.name, told.elements, accepted)
         else:
-            note_refused(source.name, verdict)
+            note_refused(source.name, told.verdict)
         for run_id in {each.run_id for each in accepted if each.run_id and each.disposition in STARTS}:
             later.add_task(self.reach, run_id)
-        return _answer(verdict, accepted, problem)
+        return told.refusal or _answer(accepted)
 
-    async def _body(self, source: Source, request: Request) -> bytes:
+    async def _body(self, source: Source[Element], request: Request) -> bytes:
         try:
             return await read_capped(request, self.body_limit)
         except CounterfoilError as refused:
@@ -75,23 +67,7 @@ class Intake:
             return self.store.write(lambda connection: accept(connection, receipt, elements, self.processes))
 
 
-def _judged(
-    source: Source, headers: Mapping[str, str], body: bytes
-) -> tuple[ReceiptVerdict, Elements, CounterfoilError | None]:
-    verdict = source.judge(headers, body)
-    if verdict is not ReceiptVerdict.GENUINE:
-        return verdict, (), None
-    try:
-        return verdict, source.parse(headers, body), None
-    except CounterfoilError as problem:
-        return ReceiptVerdict.UNREADABLE, (), problem
-
-
-def _answer(verdict: ReceiptVerdict, accepted: Sequence[Accepted], problem: CounterfoilError | None) -> Response:
-    if problem is not None:
-        return JSONResponse(problem.as_dict(), 400 if isinstance(problem, NotJson) else problem.status)
-    if verdict is not ReceiptVerdict.GENUINE:
-        return JSONResponse({"error": verdict, "message": "the signature or its time does not fit this body"}, 401)
+def _answer(accepted: Sequence[Accepted]) -> Response:
     return JSONResponse({"elements": [_element(each) for each in accepted]}, 202)
 
 
@@ -104,7 +80,7 @@ def _element(each: Accepted) -> dict[str, Any]:
     return shown
 
 
-def hubspot(settings: Settings) -> Source:
+def hubspot(settings: Settings) -> Source[Element]:
     """HubSpot webhooks, signed over the URL as configured there."""
     secrets = several(settings.hubspot_client_secret)
 
@@ -114,7 +90,7 @@ def hubspot(settings: Settings) -> Source:
     return Source("hubspot", judge, lambda _, body: parse_hubspot(body, settings.hubspot_app_id))
 
 
-def standard_webhooks(settings: Settings) -> Source:
+def standard_webhooks(settings: Settings) -> Source[Element]:
     """Standard Webhooks that carry the inputs themselves."""
     secrets = several(settings.standard_webhooks_secret)
 
@@ -124,7 +100,7 @@ def standard_webhooks(settings: Settings) -> Source:
     return Source("standard-webhooks", judge, lambda headers, body: parse_standard_webhook(headers[WEBHOOK_ID], body))
 
 
-def trigger_routes(intake: Intake, sources: Sequence[Source]) -> APIRouter:
+def trigger_routes(intake: Intake, sources: Sequence[Source[Element]]) -> APIRouter:
     """`POST /triggers/SOURCE` for every source."""
     router = APIRouter(prefix="/triggers", tags=["triggers"])
     for source in sources:
@@ -132,7 +108,7 @@ def trigger_routes(intake: Intake, sources: Sequence[Source]) -> APIRouter:
     return router
 
 
-def _endpoint(intake: Intake, source: Source) -> Callable[[Request, BackgroundTasks], Awaitable[Response]]:
+def _endpoint(intake: Intake, source: Source[Element]) -> Callable[[Request, BackgroundTasks], Awaitable[Response]]:
     async def receive(request: Request, later: BackgroundTasks) -> Response:
         response = await intake.receive(source, request, later)
         response.background = later

@@ -30,6 +30,15 @@ RECEIPTS = Counter(
 ELEMENTS = Counter(
     "counterfoil_trigger_elements", "Elements of genuine bodies", ("source", "disposition"), registry=REGISTRY
 )
+CALLBACK_RECEIPTS = Counter(
+    "counterfoil_callback_receipts",
+    "Callback bodies received, by what was made of the whole body",
+    ("source", "verdict"),
+    registry=REGISTRY,
+)
+CALLBACK_ELEMENTS = Counter(
+    "counterfoil_callback_elements", "Elements of genuine callbacks", ("source", "disposition"), registry=REGISTRY
+)
 SENDS = Counter("counterfoil_sends", "Requests with an effect", ("system", "operation", "signal"), registry=REGISTRY)
 SEND_SECONDS = Histogram(
     "counterfoil_send_seconds",

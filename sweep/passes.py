@@ -26,6 +26,7 @@ from domain.boundaries import boundary
 from domain.ports import Crm
 from domain.process import Process
 from operating.metrics import PASSES_FAILED, SWEPT
+from sweep.callbacks import CallbackSweep
 from sweep.closed_requests import ClosedRequests
 from sweep.engine import Engine
 from workflows.starting import Reached
@@ -53,6 +54,7 @@ class Sweep:
     crms: Mapping[str, Crm]
     processes: Mapping[str, Process[Any]]
     patience: timedelta
+    callbacks: CallbackSweep
     check_every: timedelta
     """How often the execution of an open run is looked at, one by one, for what the engine itself lost."""
 
@@ -77,6 +79,7 @@ class Sweep:
             "ended": self._ended,
             "lost": lambda: self._each(unchecked, self._check),
             "read": self._read_closed,
+            "callbacks": lambda: asyncio.to_thread(self.callbacks.once),
         }
 
     async def _each(self, find: Find, work: Callable[[EngineRow], Awaitable[object]]) -> int:

@@ -69,6 +69,16 @@ COMPLETENESS = (
         """,
     ),
     Check(
+        "I14",
+        "callback_delivery",
+        "no callback that nobody acts on",
+        f"""
+        SELECT cast(d.id AS text), 'is evidence of ' || coalesce(k.operation_key, 'nothing') || ', and nothing followed'
+        FROM callback_delivery d LEFT JOIN callback k ON k.delivery_id = d.id
+        WHERE d.disposition = 'matched' AND d.received_at < {_OLD}
+        """,
+    ),
+    Check(
         "I16",
         "event",
         "nothing from the inputs in the history",

@@ -8,6 +8,8 @@ _SIGHTINGS = """
     SELECT n.operation_key, n.reference, n.recorded_at FROM answer n WHERE n.signal = 'accepted'
     UNION ALL
     SELECT p.operation_key, p.reference, p.recorded_at FROM probe p WHERE p.found = 'one'
+    UNION ALL
+    SELECT k.operation_key, k.reference, k.recorded_at FROM callback k WHERE k.ours
 """
 """Everything that says an effect exists outside."""
 
@@ -140,7 +142,9 @@ EFFECTS = (
                 OR NOT EXISTS (SELECT FROM answer n WHERE n.operation_key = o.key AND n.signal = 'accepted'
                     AND n.reference = o.reference)
                 AND NOT EXISTS (SELECT FROM probe p WHERE p.operation_key = o.key AND p.found = 'one'
-                    AND p.reference = o.reference))
+                    AND p.reference = o.reference)
+                AND NOT EXISTS (SELECT FROM callback k WHERE k.operation_key = o.key AND k.ours
+                    AND k.reference = o.reference))
             WHEN 'rejected' THEN NOT EXISTS (SELECT FROM answer n WHERE n.operation_key = o.key
                 AND n.signal = 'rejected' AND o.settled_by = left('answer:' || n.code, 200))
             WHEN 'not_sent' THEN NOT {_RESOLVED.format(action="not_executed")} AND (o.settled_by <> 'answer'
@@ -159,9 +163,12 @@ EFFECTS = (
         "contradicting evidence is before a person",
         f"""
         SELECT DISTINCT o.key, format('%s although it was seen outside', o.outcome)
-        FROM ({_SIGHTINGS}) seen JOIN operation o ON o.key = seen.operation_key JOIN run ON run.id = o.run_id
-        WHERE o.outcome IN ('rejected', 'not_sent') AND run.state NOT IN ('needs_operator', 'canceling')
-        AND seen.recorded_at < now() - cast(:older_than AS interval)
+        FROM ({_SIGHTINGS}) seen JOIN operation o ON o.key = seen.operation_key
+        WHERE o.outcome IN ('rejected', 'not_sent') AND seen.recorded_at < now() - cast(:older_than AS interval)
+        AND NOT EXISTS (SELECT FROM run WHERE run.request_id = o.request_id
+            AND run.state IN ('needs_operator', 'canceling'))
+        AND NOT EXISTS (SELECT FROM run JOIN event e ON e.run_id = run.id WHERE run.request_id = o.request_id
+            AND e.reason = 'contradicting_evidence' AND e.at >= seen.recorded_at)
         """,
     ),
     Check(

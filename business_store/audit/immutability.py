@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from business_store.audit.check import Check
 
 INSERT_ONLY = (
-    *(
-        "answer",
-        "attempt",
-        "carry_over",
-        "decision",
-        "dispatch",
-        "engine_execution",
-        "erased_receipt",
-        "erased_request",
-    ),
-    *("erasure", "event", "input_version", "notification", "permitted_move", "policy_version", "probe", "reading"),
-    *("receipt", "refused_decision", "resolution", "revocation", "version_maker"),
+    *("answer", "attempt", "callback", "carry_over", "decision", "dispatch", "engine_execution", "erased_receipt"),
+    *("erased_request", "erasure", "event", "input_version", "notification", "permitted_move", "policy_version"),
+    *("probe", "reading", "receipt", "refused_decision", "resolution", "revocation", "version_maker"),
 )
 """Tables whose rows never go and never change, but for contents that a recorded erasure empties."""
 

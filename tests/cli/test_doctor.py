@@ -148,3 +148,18 @@ def test_a_migration_without_the_owners_address(counterfoil: Counterfoil) -> Non
 def test_a_migration_by_the_application_is_refused(empty: Database, counterfoil: Counterfoil) -> None:
     said = counterfoil.but(COUNTERFOIL_DATABASE_OWNER_URL=empty.url)("db", "upgrade", "--json")
     assert (said.code, said.refusal["error"]) == (1, "store_not_permitted")
+
+
+@pytest.mark.parametrize(
+    ("secrets", "found"),
+    [
+        ("", "no webhook secret: none"),
+        ("whsec_a", "taken, by 1 signing secret"),
+        ("whsec_a,whsec_b", "by 2 signing secrets"),
+    ],
+)
+def test_whether_callbacks_are_taken_is_said(secrets: str, found: str, complete: Counterfoil) -> None:
+    said = complete.but(COUNTERFOIL_STRIPE_WEBHOOK_SECRET=secrets)("doctor", "--json")
+    assert said.document["ok"]
+    assert len([each for each in said.document["findings"] if found in each["found"]]) == 1
+    assert "whsec_a" not in said.out

@@ -117,3 +117,19 @@ def test_a_secret_that_cannot_sign(counterfoil: Counterfoil) -> None:
     said = broken("trigger", str(STANDARD), "--source", "standard-webhooks", "--json")
     assert (said.code, said.refusal["error"]) == (1, "invalid_input")
     assert "%%%" not in json.dumps(said.refusal)
+
+
+def test_an_event_of_stripes_is_taken_in_once(book: Book, counterfoil: Counterfoil) -> None:
+    event = str(FIXTURES / "stripe_account_updated.json")
+    first = counterfoil("callback", event, "--source", "stripe", "--json")
+    assert (first.code, first.document["status"]) == (0, 202)
+    assert first.document["answer"]["elements"] == [{"index": 0, "disposition": "unmatched"}]
+    again = counterfoil("callback", event, "--source", "stripe", "--json")
+    assert again.document["answer"]["elements"][0]["disposition"] == "duplicate"
+    assert book.count("callback_delivery") == 1
+
+
+def test_without_a_secret_no_callback_is_sent(counterfoil: Counterfoil) -> None:
+    unset = counterfoil.but(COUNTERFOIL_STRIPE_WEBHOOK_SECRET="")
+    said = unset("callback", str(FIXTURES / "stripe_account_updated.json"), "--source", "stripe", "--json")
+    assert (said.code, said.refusal["field"]) == (1, "COUNTERFOIL_STRIPE_WEBHOOK_SECRET")

@@ -62,7 +62,7 @@ def test_queries_of_the_runbook_run_as_the_application(database: Database) -> No
     statements = [statement for block in blocks for statement in block.split(";") if statement.strip()]
     with psycopg.connect(database.url.replace("+psycopg", "")) as connection:
         columns = [connection.execute(statement.encode()).description for statement in statements]
-    assert len(columns) == 3
+    assert len(columns) == 4
 
 
 def test_personal_data_is_where_security_says_and_nowhere_else(database: Database) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inbound_samples import vectors
 from standardwebhooks import Webhook
+from stripe import WebhookSignature
 
 from domain.deliveries import ReceiptVerdict
 from domain.errors import InvalidInput
@@ -17,7 +18,9 @@ from gateway.signatures import (
     hubspot_v3_verdict,
     sign_hubspot_v3,
     sign_standard_webhook,
+    sign_stripe,
     standard_webhooks_verdict,
+    stripe_verdict,
 )
 
 GENUINE, BAD, STALE = ReceiptVerdict.GENUINE, ReceiptVerdict.BAD_SIGNATURE, ReceiptVerdict.STALE_TIMESTAMP
@@ -223,3 +226,84 @@ def test_arbitrary_headers_never_raise_and_never_pass(headers: dict[str, str], b
     assert standard_webhooks_verdict([WHSEC], headers, body, NOW) in (BAD, STALE)
     assert hubspot_v3_verdict(extra, URL, headers, body, NOW) in (BAD, STALE)
     assert standard_webhooks_verdict(extra, headers, body, NOW) in (BAD, STALE)
+
+
+# ── Stripe ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+STRIPE = "whsec_test_stripe_example"
+
+
+def stripe(header: str, body: bytes = BODY, now: datetime = NOW) -> ReceiptVerdict:
+    return stripe_verdict([STRIPE, "whsec_old"], {"stripe-signature": header}, body, now)
+
+
+def v1(stamp: str = str(SECONDS), secret: str = STRIPE, body: bytes = BODY) -> str:
+    return hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
+
+
+def test_stripe_known_answer() -> None:
+    vector = vectors()["stripe"]
+    body, stamp = vector["body"].encode(), int(vector["Stripe-Signature"].split(",")[0].removeprefix("t="))
+    assert sign_stripe(vector["secret"], stamp, body) == {"Stripe-Signature": vector["Stripe-Signature"]}
+    headers = {"Stripe-Signature": vector["Stripe-Signature"]}
+    assert stripe_verdict(vector["secret"], headers, body, datetime.fromtimestamp(stamp, UTC)) is GENUINE
+
+
+def test_stripe_agrees_with_its_own_library() -> None:
+    header = sign_stripe(STRIPE, SECONDS, BODY)["Stripe-Signature"]
+    assert WebhookSignature.verify_header("[]", header, STRIPE, None)
+
+
+def test_stripe_may_sign_with_several_secrets_and_schemes_at_once() -> None:
+    assert stripe(f"t={SECONDS},v1={'0' * 64},v1={v1()},v0={'1' * 64}") is GENUINE
+    assert stripe(f"t={SECONDS},v1={v1(secret='whsec_old')}") is GENUINE
+    assert stripe(f"v1={v1()},t={SECONDS}") is GENUINE
+
+
+def test_c08_stripe_signs_the_bytes_as_they_came() -> None:
+    odd = b'{ "amount": 1.10, "n":"J\\u00f6rg" , "e":1E2}'
+    header = sign_stripe(STRIPE, SECONDS, odd)["Stripe-Signature"]
+    assert stripe(header, odd) is GENUINE
+    assert stripe(header, b'{"amount":1.10,"n":"J\\u00f6rg","e":1E2}') is BAD
+
+
+@pytest.mark.parametrize(
+    ("age", "verdict"), [(0, GENUINE), (300, GENUINE), (301, STALE), (-300, GENUINE), (-301, STALE)]
+)
+def test_c10_stripes_time_may_be_five_minutes_off_either_way(age: int, verdict: ReceiptVerdict) -> None:
+    now = datetime.fromtimestamp(SECONDS + age, UTC)
+    assert stripe(f"t={SECONDS},v1={v1()}", now=now) is verdict
+
+
+@pytest.mark.parametrize("stamp", ["", "12e12", "-1", "1707926838.0", "١٧٠٧٩٢٦٨٣٨", "9" * 400, " 1707926838", "nan"])
+def test_c10_a_time_of_stripes_that_is_no_number_is_refused(stamp: str) -> None:
+    assert stripe(f"t={stamp},v1={v1(stamp)}") is STALE
+
+
+@pytest.mark.parametrize(
+    ("header", "verdict"),
+    [
+        ("", STALE),
+        (f"v1={v1()}", STALE),
+        (f"t={SECONDS},t={SECONDS},v1={v1()}", STALE),
+        (f"t={SECONDS}", BAD),
+        (f"t={SECONDS},v1=", BAD),
+        (f"t={SECONDS},v0={v1()}", BAD),
+        (f"t={SECONDS},v1={v1(secret='')}", BAD),
+        (f"t={SECONDS},v1={v1()[:-1]}", BAD),
+        (f"t={SECONDS},v1=é", BAD),
+    ],
+)
+def test_what_stripe_did_not_sign(header: str, verdict: ReceiptVerdict) -> None:
+    assert stripe(header) is verdict
+
+
+def test_without_a_secret_nobody_can_sign_for_stripe() -> None:
+    for unset in ("", [], [""]):
+        assert stripe_verdict(unset, sign_stripe("", SECONDS, BODY), BODY, NOW) is BAD
+
+
+@given(st.text(), st.binary())
+@settings(deadline=None)
+def test_no_header_of_stripes_raises(header: str, body: bytes) -> None:
+    assert stripe(header, body) in (BAD, STALE)

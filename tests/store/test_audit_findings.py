@@ -50,6 +50,12 @@ ERASURE = (
     "INSERT INTO erasure (id, asked_by, reason, cutoff, requests, receipts) OVERRIDING SYSTEM VALUE"
     " VALUES (7, 'x', 'x', now(), 1, 1);"
 )
+CALLBACK = """
+    INSERT INTO callback_delivery (id, source, dedupe_key, receipt_id, element, system, disposition, received_at)
+    OVERRIDING SYSTEM VALUE VALUES (7, 'callback/forged', 'evt-1', 1, 0, 'stripe', '{}', 'epoch');
+    INSERT INTO callback (id, delivery_id, operation_key, reference, ours, code, record_sha256)
+    SELECT 'cbk-1', 7, key, 'ext-create-account', {}, 'forged', 'x' FROM operation WHERE step = 'create-account';
+"""
 PLANTS = [
     Plant(
         "I1",
@@ -177,6 +183,18 @@ PLANTS = [
     Plant("I14", "run", "{run}", "UPDATE run SET state = 'running', engine_checked_at = now() - interval '3 hours'"),
     Plant("I14", "run", "{run}", "UPDATE run SET state = 'waiting', nudge = 9, nudged_at = created_at", NOW),
     Plant("I14", "decision", "{decision}", "UPDATE run SET state = 'awaiting_review', state_since = created_at", NOW),
+    Plant("I14", "callback_delivery", "7", CALLBACK.format("matched", "true"), NOW),
+    Plant("I9", "attempt", SEND, CALLBACK.format("noted", "true") + "UPDATE callback SET recorded_at = 'epoch'"),
+    Plant(
+        "I11",
+        "operation",
+        "{account}",
+        CALLBACK.format("noted", "true")
+        + "DELETE FROM answer; UPDATE operation SET outcome = 'rejected', settled_by = 'answer:no'",
+        NOW,
+    ),
+    Plant("I11", "operation", "{account}", "DELETE FROM answer;" + CALLBACK.format("noted", "false")),
+    Plant("I3", "pg_class", "callback", "GRANT DELETE ON callback TO counterfoil_app"),
     Plant("I16", "event", "{run}/3", "UPDATE event SET reason = 'Not a code!' WHERE seq = 3"),
 ]
 

@@ -11,8 +11,8 @@ from business_store.actors import Actor
 from business_store.audit.immutability import INSERT_ONLY
 
 SELDOM = (
-    *("carry_over", "erased_receipt", "erased_request", "erasure", "probe", "refused_decision", "resolution"),
-    "revocation",
+    *("callback", "carry_over", "erased_receipt", "erased_request", "erasure", "probe", "refused_decision"),
+    *("resolution", "revocation"),
 )
 FILLED = tuple(table for table in INSERT_ONLY if table not in SELDOM)
 """Insert-only tables that a straight run writes to."""

@@ -32,3 +32,11 @@ def partner_request(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
     """A good submitted request, with these fields of its `data` replaced."""
     good: dict[str, Any] = json.loads(fixture_bytes("partner_request_submitted.json"))
     return {**good, "data": {**good["data"], **changes}}
+
+
+def stripe_event(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
+    """A good event about an account, with these of its own fields or of its account's replaced."""
+    good: dict[str, Any] = json.loads(fixture_bytes("stripe_account_updated.json"))
+    own = {name: value for name, value in changes.items() if name in good}
+    account = {**good["data"]["object"], **{name: value for name, value in changes.items() if name not in good}}
+    return {**good, "data": {"object": account}, **own}

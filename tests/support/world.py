@@ -38,6 +38,7 @@ from workflows.plugin import counterfoil_plugin
 PORTAL, APP = "90210001", "7700123"
 TOKEN, STRIPE_KEY, SECRET = "pat-sandbox-token", "sk_test_sandbox", "test-client-secret-0001"
 WEBHOOK_SECRET = "whsec_//Q+P3aqkLhjTUJ4HReuWteJ1fnHZJNrKNWYYgbLpUw="
+STRIPE_WEBHOOK_SECRET = "whsec_test_stripe_example"
 MANAGER, AMENDER = "61000001", "61000002"
 TERMINAL = ("succeeded", "failed", "canceled", "suppressed", "expired")
 PARTNER = {
@@ -291,6 +292,7 @@ def environment_for(database: Database, temporal: str, sandbox: str, task_queue:
         "HUBSPOT_APP_ID": APP,
         "STRIPE_BASE_URL": sandbox,
         "STRIPE_SECRET_KEY": STRIPE_KEY,
+        "STRIPE_WEBHOOK_SECRET": STRIPE_WEBHOOK_SECRET,
         "STANDARD_WEBHOOKS_SECRET": WEBHOOK_SECRET,
         **FAST,
     }
