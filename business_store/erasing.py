@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from business_store.database import Store, violated
 
 PAGE = 200
-"""Requests, or receipts, that one transaction erases: bounds how long a trigger about one of them waits."""
+"""Requests, or receipts, that one transaction looks at: bounds how long a trigger about one of them waits."""
 CONFLICTS = 20
 """Batches that may be refused in a row because something of them came to life meanwhile."""
 
@@ -108,12 +108,13 @@ DUE = "unnest(cast(:ids AS {type}[]), cast(:since AS timestamptz[])) AS due (id,
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Something that is erased as a whole: how it is found, recorded and emptied, table by table.
+    """Something that is erased as a whole: how a page of all there are is seen, and those of it that are due recorded
+    and emptied, table by table: work and memory grow with what there is, a page at a time.
 
     `since` is the cutoff up to which it was erased before: that role cannot read whether a content is there.
     """
 
-    due: str
+    seen: str
     record: str
     empty: Mapping[str, str]
     first: Any
@@ -133,12 +134,12 @@ OF_DECISION = (
 OF_RECEIPT = DUE.format(type="bigint")
 
 REQUESTS = Kind(
-    due="""
-        SELECT r.id, coalesce((SELECT max(x.cutoff) FROM erased_request e JOIN erasure x ON x.id = e.erasure_id
-            WHERE e.request_id = r.id), 'epoch') AS since
-        FROM request r WHERE r.id > :after
-        AND EXISTS (SELECT FROM payload p WHERE p.request_id = r.id AND p.at < :cutoff AND NOT p.gone)
-        AND request_is_over(r.id, :cutoff) ORDER BY r.id LIMIT :page
+    seen="""
+        SELECT r.id, EXISTS (SELECT FROM payload p WHERE p.request_id = r.id AND p.at < :cutoff AND NOT p.gone)
+            AND request_is_over(r.id, :cutoff) AS due,
+            coalesce((SELECT max(x.cutoff) FROM erased_request e JOIN erasure x ON x.id = e.erasure_id
+                WHERE e.request_id = r.id), 'epoch') AS since
+        FROM (SELECT id FROM request WHERE id > :after ORDER BY id LIMIT :page) r ORDER BY r.id
     """,
     record="INSERT INTO erased_request (erasure_id, request_id) SELECT :erasure, unnest(cast(:ids AS text[]))",
     empty={
@@ -153,12 +154,12 @@ REQUESTS = Kind(
     first="",
 )
 RECEIPTS = Kind(
-    due="""
-        SELECT r.id, coalesce((SELECT max(x.cutoff) FROM erased_receipt e JOIN erasure x ON x.id = e.erasure_id
-            WHERE e.receipt_id = r.id), 'epoch') AS since
-        FROM receipt r WHERE r.id > :after AND r.received_at < :cutoff
-        AND EXISTS (SELECT FROM payload p WHERE p.receipt_id = r.id AND p.at < :cutoff AND NOT p.gone)
-        AND receipt_is_free(r.id, :cutoff) ORDER BY r.id LIMIT :page
+    seen="""
+        SELECT r.id, EXISTS (SELECT FROM payload p WHERE p.receipt_id = r.id AND p.at < :cutoff AND NOT p.gone)
+            AND receipt_is_free(r.id, :cutoff) AS due,
+            coalesce((SELECT max(x.cutoff) FROM erased_receipt e JOIN erasure x ON x.id = e.erasure_id
+                WHERE e.receipt_id = r.id), 'epoch') AS since
+        FROM (SELECT id FROM receipt WHERE id > :after ORDER BY id LIMIT :page) r ORDER BY r.id
     """,
     record="INSERT INTO erased_receipt (erasure_id, receipt_id) SELECT :erasure, unnest(cast(:ids AS bigint[]))",
     empty={
@@ -208,10 +209,9 @@ class _Erasing:
         """One page in one transaction: its last id, None when there was none."""
         connection.execute(PATIENT)
         named = {"after": after, "cutoff": self.cutoff, "page": self.page}
-        due = connection.execute(text(kind.due), named).all()
-        if not due:
-            return Counter(), None
-        return self._emptied(connection, kind, due), due[-1].id
+        seen = connection.execute(text(kind.seen), named).all()
+        due = [row for row in seen if row.due]
+        return self._emptied(connection, kind, due) if due else Counter(), seen[-1].id if seen else None
 
     def _emptied(self, connection: Connection, kind: Kind, due: Sequence[Row[Any]]) -> Counter[str]:
         listed = {"ids": [row.id for row in due], "since": [row.since for row in due]}
