@@ -70,7 +70,7 @@ def test_absent_record_is_none_and_cannot_be_read_back(made: Made) -> None:
     assert failed.value.fields["reason"] == "absent"
 
 
-def test_c48_answer_lost_after_the_commit(made: Made) -> None:
+def test_c48_c56_answer_lost_after_the_commit_is_one_request_in_doubt(made: Made) -> None:
     made.fault("drop_after_commit")
     answer = made.send()
     assert (answer.signal, answer.doubt) == (Signal.UNKNOWN, Doubt.NO_ANSWER)
