@@ -15,9 +15,8 @@ from domain.errors import InvalidInput, ReadFailed
 from domain.ports import Send, Sought
 from domain.signals import Answer, Finding, Found
 from drill.practice_answers import NAMES, classified, differences, is_account, readable
-from drill.practice_contracts import BY_LIST, KEY_HEADER, MODES, PracticeTimes
+from drill.practice_contracts import BY_LIST, CREATE_ACCOUNT, KEY_HEADER, MODES, PracticeTimes, system_of
 
-CREATE_ACCOUNT = "create_account"
 CLOCK_SKEW = timedelta(minutes=5)
 PAGE = 20
 
@@ -28,7 +27,7 @@ class Practice:
     def __init__(self, base_url: str, token: str, mode: str, times: PracticeTimes | None = None) -> None:
         if mode not in MODES:
             raise InvalidInput("mode", f"one of {', '.join(MODES)}")
-        self.system = f"practice-{mode}"
+        self.system = system_of(mode)
         self._times = times or PracticeTimes()
         self._contracts = MODES[mode](self._times)
         self._path = f"/practice/{segment(mode)}/accounts"

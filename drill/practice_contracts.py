@@ -26,6 +26,7 @@ from domain.contracts import (
     Upsert,
 )
 
+CREATE_ACCOUNT = "create_account"
 KEY_HEADER = "Idempotency-Key"
 HEADER = ClientKey(f"header {KEY_HEADER}", 64, "mode and endpoint")
 REFERENCE = ClientKey("reference in the body", 64, "mode")
@@ -33,6 +34,11 @@ IN_PROGRESS = Sign("in_progress", (409,))
 MISMATCH = Sign("key_reused", (422,))
 BY_REFERENCE = "GET accounts?reference=, every page"
 BY_LIST = "GET accounts by created_from, every page, compared by reference"
+
+
+def system_of(mode: str) -> str:
+    """Each mode is a system of its own: one being throttled says nothing of another."""
+    return f"practice-{mode}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ def stripe(sandbox: SandboxControl) -> Iterator[Stripe]:
 
 
 def made_of(case: Case, sandbox: SandboxControl, company: Seeded) -> Iterator[Made]:
-    """The case, ready to be sent to the sandbox."""
+    """The case, ready to be sent to the sandbox, whose callbacks and webhooks stay in its queue."""
+    sandbox.settings(practice_callback_url="http://127.0.0.1:9/callbacks", webhook_hold=True)
     connector = case.connect(sandbox.base_url)
     with closing(connector):
         yield Made(case, connector, sandbox, case.fields_for(company))

@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 from connector_cases import ACCOUNT, KEY, KEYED, PRACTISED, Made, modes
 
+from domain.canonical import canonical_bytes
 from domain.contracts import Keyed, LookupLagged
 from domain.errors import InvalidInput
 from domain.signals import Answer, Finding, Found, Signal
 from drill.practice import PAGE, Practice
+from drill.practice_callbacks import PracticeCallbacks
 from drill.practice_contracts import MODES, PracticeTimes
 from sandbox.practice_modes import MODES as PRETENDED
 
@@ -131,6 +133,27 @@ def test_only_the_index_lags(practised: Made) -> None:
     assert practised.probe(made.reference).found is Found.ONE
     practised.sandbox.settings(practice_ahead=61)
     assert practised.probe().found is practised.case.seen(Found.ONE)
+
+
+def test_callback_tells_of_our_record_by_our_key(practised: Made) -> None:
+    practised.send()
+    callbacks, queued = PracticeCallbacks(practised.case.kind), practised.sandbox.webhooks()
+    assert callbacks.system == practised.connector.system
+    assert len(queued) == (1 if practised.case.kind == "callback_only" else 0)
+    for said in [callbacks.announced(one["event"]) for one in queued]:
+        assert said is not None
+        assert (said.kind, said.key, [said.reference]) == ("create_account", KEY, practised.ours())
+        record = canonical_bytes(said.record)
+        assert callbacks.compared(said.kind, practised.content, record) == ""
+        assert callbacks.compared(said.kind, other(practised), record) == "other_name"
+
+
+def test_callback_about_something_else_is_none_and_one_without_an_account_is_refused() -> None:
+    callbacks = PracticeCallbacks("callback_only")
+    assert callbacks.announced({"type": "account.closed", "data": {}}) is None
+    with pytest.raises(InvalidInput, match="account"):
+        callbacks.announced({"type": "account.created", "data": {"id": "pa_1"}})
+    assert callbacks.compared("create_account", b"{}", b"[]") == "other_unreadable"
 
 
 @modes(*KEYED)
