@@ -89,10 +89,12 @@ CREATE VIEW payload AS
 -- ── What may be erased ──────────────────────────────────────────────────────────────────────────────────────────
 
 -- Every run, and every run that was made from one of them, has been terminal since before the cutoff; nothing of it is
--- in doubt, in flight or contradicted; no change in the CRM is still to be read.
-CREATE FUNCTION request_is_over(p_request text, p_cutoff timestamptz) RETURNS boolean LANGUAGE sql STABLE
+-- in doubt, in flight or contradicted; no change in the CRM is still to be read. (In this language the plan is kept from
+-- one erased row to the next.)
+CREATE FUNCTION request_is_over(p_request text, p_cutoff timestamptz) RETURNS boolean LANGUAGE plpgsql STABLE
 SET search_path = public, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM run WHERE request_id = p_request)
+BEGIN
+    RETURN EXISTS (SELECT FROM run WHERE request_id = p_request)
     AND NOT EXISTS (
         SELECT FROM run WHERE request_id = p_request AND (state_since >= p_cutoff
             OR state NOT IN ('succeeded', 'failed', 'canceled', 'suppressed', 'expired')))
@@ -105,20 +107,21 @@ SET search_path = public, pg_temp AS $$
             o.outcome = 'unknown' OR o.in_flight_attempt IS NOT NULL OR (o.outcome IN ('rejected', 'not_sent') AND (
                 EXISTS (SELECT FROM answer n WHERE n.operation_key = o.key AND n.signal = 'accepted')
                 OR EXISTS (SELECT FROM probe p WHERE p.operation_key = o.key AND p.found = 'one')))))
-    AND NOT EXISTS (SELECT FROM delivery WHERE request_id = p_request AND disposition = 'pending_read')
-$$;
+    AND NOT EXISTS (SELECT FROM delivery WHERE request_id = p_request AND disposition = 'pending_read');
+END $$;
 
 -- No delivery of a request that is kept came with it.
-CREATE FUNCTION receipt_is_free(p_receipt bigint, p_cutoff timestamptz) RETURNS boolean LANGUAGE sql STABLE
+CREATE FUNCTION receipt_is_free(p_receipt bigint, p_cutoff timestamptz) RETURNS boolean LANGUAGE plpgsql STABLE
 SET search_path = public, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM receipt WHERE id = p_receipt AND received_at < p_cutoff)
+BEGIN
+    RETURN EXISTS (SELECT FROM receipt WHERE id = p_receipt AND received_at < p_cutoff)
     AND NOT EXISTS (
         SELECT FROM delivery d WHERE d.receipt_id = p_receipt AND (
             d.received_at >= p_cutoff OR d.disposition = 'pending_read' OR (d.request_id IS NOT NULL
                 AND NOT EXISTS (SELECT FROM erased_request e JOIN erasure x ON x.id = e.erasure_id
                                 WHERE e.request_id = d.request_id AND x.cutoff > d.received_at)
-                AND NOT request_is_over(d.request_id, p_cutoff))))
-$$;
+                AND NOT request_is_over(d.request_id, p_cutoff))));
+END $$;
 
 -- The new row also holds the request against whoever would open a run of it: they take its lock first.
 CREATE FUNCTION guard_erased_request() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
