@@ -6,6 +6,7 @@ The clock is the test's own: waits are skipped, not slept.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -13,11 +14,13 @@ from random import Random
 import pytest
 from connector_cases import CASES, KEY, KEYED, LOOKED_UP, WITHIN, Made, modes
 from eventually import eventually
+from raw_server import closed_port
 
 from domain.canonical import canonical_bytes
 from domain.contracts import Accept, AskOperator, AwaitCallback, ProbeAt, Reject, Resend, Settlement
+from domain.ports import Send
 from domain.recovery import settle
-from domain.signals import Attempt, Callback, Evidence, Probe, RecordedAnswer
+from domain.signals import Answer, Attempt, Callback, Evidence, Probe, RecordedAnswer
 from drill.practice_callbacks import PracticeCallbacks
 from sandbox.faults import FAULTS
 
@@ -81,9 +84,11 @@ class Recovery:
     evidence: Evidence = field(default_factory=Evidence)
 
     def send(self) -> None:
-        answer = RecordedAnswer(self.made.send(), self.now)
+        self.record(self.made.send())
+
+    def record(self, answer: Answer) -> None:
         number = len(self.evidence.attempts) + 1
-        attempt = Attempt(number, self.now, self.now + WITHIN, (answer,))
+        attempt = Attempt(number, self.now, self.now + WITHIN, (RecordedAnswer(answer, self.now),))
         self.evidence = replace(self.evidence, attempts=(*self.evidence.attempts, attempt))
 
     def look(self, reference: str | None) -> None:
@@ -166,6 +171,14 @@ def test_c48_c49_c53_c54_c62_every_fault_ends_with_the_one_record_or_a_person(ma
         assert (end, len(records)) == (AskOperator(reason), ASKED[made.case.name][fault])
     else:
         assert [end] == [Accept(reference) for reference in records]
+
+
+def test_send_of_which_nothing_left_is_sent_again_under_every_contract(made: Made) -> None:
+    recovery = Recovery(made)
+    with closed_port() as address, closing(made.case.connect(f"http://{address}")) as nowhere:
+        recovery.record(nowhere.send(Send(made.case.operation, KEY, made.content, WITHIN)))
+    assert [recovery.end_for_good()] == [Accept(reference) for reference in made.ours()]
+    assert len(made.writes()) == 1
 
 
 @pytest.mark.parametrize("seed", range(4))
