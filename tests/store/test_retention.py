@@ -13,7 +13,8 @@ import psycopg
 import pytest
 from eventually import eventually
 from keeping import YEAR, age, erased, retention, still_there
-from store_builder import Book, changed
+from store_builder import STEPS, Book, changed
+from told import heard, made, swept, told
 
 from business_store.actors import Actor
 from business_store.audit.immutability import ERASABLE, Payload
@@ -154,11 +155,19 @@ def _changed_in_the_crm(book: Book, reviewer: Actor) -> None:
     book.deliver(changed("701", dedupe_key="evt-later", property_name="iban", property_value="x"))
 
 
+def _called_back(book: Book, reviewer: Actor, reference: str = "ext-create-account") -> None:
+    """The provider told of an account after the run had ended."""
+    line = book.facts(book.straight(reviewer)).line(STEPS[0])
+    assert line is not None
+    event = made(line.key, reference)
+    heard(book, told(event), events=[event])
+
+
 @pytest.mark.parametrize(
     "kept",
     [
         *(_waiting, _unknown, _unknown_of_an_ended_run, _contradicted, _repaired, _revised),
-        *(_linked_from_another_request, _changed_in_the_crm),
+        *(_linked_from_another_request, _changed_in_the_crm, _called_back),
     ],
 )
 def test_c97_what_is_open_unknown_or_linked_is_kept(
@@ -169,6 +178,29 @@ def test_c97_what_is_open_unknown_or_linked_is_kept(
     before = still_there(book)
     done = erased(book)
     assert (done.id, done.requests, done.receipts, still_there(book)) == (None, 0, 0, before)
+
+
+def test_c97_a_refusal_that_a_callback_contradicts_is_kept(book: Book, reviewer: Actor) -> None:
+    _called_back(book, reviewer)
+    with book.forged() as connection:
+        connection.execute("UPDATE callback_delivery SET disposition = 'agrees'")
+        connection.execute("UPDATE operation SET outcome = 'rejected' WHERE step = %s", [STEPS[0]])
+    age(book)
+    assert erased(book).id is None
+
+
+def test_a_callbacks_body_goes_with_its_request_and_not_before(book: Book, reviewer: Actor) -> None:
+    _called_back(book, reviewer)
+    swept(book)
+    age(book)
+    with book.forged() as connection:
+        connection.execute("UPDATE run SET state_since = clock_timestamp()")
+    before = still_there(book)
+    assert (erased(book).receipts, still_there(book)) == (0, before)
+    age(book)
+    assert erased(book).receipts == 2
+    assert still_there(book) == {}
+    assert book.audit() == []
 
 
 def test_c97_nothing_is_erased_before_its_time(book: Book, reviewer: Actor) -> None:
