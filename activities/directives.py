@@ -25,7 +25,7 @@ def directive(facts: Facts, standing: Standing, link: str, recheck: timedelta) -
     """The activity's one result. A wait without an end of its own ends at the recheck."""
     shown = shown_of(facts, standing)
     until = standing.until
-    if standing.then is Then.WAIT:
+    if standing.then in (Then.WAIT, Then.REVIEW):
         until = min(until, facts.now + recheck) if until is not None else facts.now + recheck
     return Directive(
         then=standing.then,

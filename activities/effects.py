@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from activities.questions import Questions
 from activities.snapshots import Snapshots
 from activities.tools import Tools
-from domain.approvals import Decision, covering
 from domain.boundaries import boundary
 from domain.contracts import Contract, Keyed, ProbeAt, Resend
 from domain.effects import context_of, inputs_of, target_of
@@ -33,7 +33,7 @@ from domain.process import Effect, Process
 from domain.records import Facts, Operation, Standing
 from domain.recovery import settle
 from domain.signals import Answer, Signal
-from domain.states import RunState
+from domain.states import ASKING, RunState
 from operating.metrics import PERMITS_REFUSED, SAVES_RETRIED
 
 T = TypeVar("T")
@@ -46,16 +46,22 @@ class Effects:
 
     tools: Tools
     snapshots: Snapshots
+    questions: Questions
 
     def carry_out(self, call: StepCall, facts: Facts, process: Process[Any]) -> Kept:
-        """Take the effect of this step as far as it can go now."""
-        line = facts.line(call.step)
+        """Take the effect of this step as far as it can go now. A first send looks for the decision in its permit."""
+        making = _Making(self.tools, self.snapshots, call, process, process.effect(call.step))
+        if facts.line(call.step) is None:
+            return making.send(facts)
+        facts, standing = self.questions.answered(call, facts, process)
+        return self._go_on(making, facts) if standing.then is Then.GO_ON else (facts, standing)
+
+    def _go_on(self, making: _Making, facts: Facts) -> Kept:
+        line = facts.line(making.call.step)
         if line is not None and line.outcome == "accepted":
             return facts, Standing(facts.run, Then.GO_ON)
-        effect = process.effect(call.step)
-        making = _Making(self.tools, self.snapshots, call, process, effect)
         if line is not None and line.evidence.attempts and not over_for_good(line):
-            return self._recover(replace(making, may_send=_approved(facts)), facts, line)
+            return self._recover(replace(making, may_send=facts.covered()), facts, line)
         return making.send(facts)
 
     def _recover(self, making: _Making, facts: Facts, line: Operation) -> Kept:
@@ -117,12 +123,13 @@ class _Making:
 
     def send(self, facts: Facts) -> Kept:
         """Permit, then at most one request. The send that seals takes a fresh reading with it into the permit."""
-        taken = self.snapshots.take(facts, self.process) if facts.run.sealed_version is None else None
+        taken = self.snapshots.take(facts, self.process) if _seals(facts) else None
         started = time.monotonic()
         wanted = PermitWanted(self.sendable, self.tools.timing, uuid.uuid4().hex)
         facts, given = self.tools.ledger.permit(self.call, self.process, taken, wanted)
         if isinstance(given, Standing):
-            PERMITS_REFUSED.labels(given.refused or "held").inc()
+            if given.then is not Then.REVIEW or given.refused:
+                PERMITS_REFUSED.labels(given.refused or "held").inc()
             return facts, given
         answer = self._answer(given, facts, started)
         answered = Answered(uuid.uuid4().hex, given.sendable.key, given.permitted.attempt, answer)
@@ -167,6 +174,7 @@ class _Making:
                 pause = min(pause * 2, timedelta(seconds=5))
 
 
-def _approved(facts: Facts) -> bool:
-    target = facts.target
-    return target is not None and isinstance(covering(facts.decisions, target.version, facts.now), Decision)
+def _seals(facts: Facts) -> bool:
+    """Nothing was sent yet, and the subject has news or an approval that may send."""
+    news = facts.run.state not in ASKING or facts.unread > 0
+    return facts.run.sealed_version is None and (news or facts.covered())

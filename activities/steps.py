@@ -12,11 +12,12 @@ from activities.agreement import Agreement, intent
 from activities.directives import SUPERSEDED, directive
 from activities.effects import Effects, Kept
 from activities.failures import QUICK_READS, defect, store_gone, try_again
+from activities.questions import Questions
 from activities.snapshots import Snapshots
 from activities.tools import Tools
 from domain.boundaries import boundary
 from domain.errors import ReadFailed, SubjectGone, Superseded
-from domain.execution import Directive, StepCall
+from domain.execution import Directive, StepCall, Then
 from domain.process import Process
 from domain.records import Facts, Standing
 from domain.states import RunKind, RunState
@@ -32,34 +33,30 @@ class Steps:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._snapshots = Snapshots(tools.crms)
-        self._effects = Effects(tools, self._snapshots)
-        self._agreement = Agreement(tools, self._snapshots)
+        snapshots = Snapshots(tools.crms)
+        self._questions = Questions(tools, snapshots)
+        self._effects = Effects(tools, snapshots, self._questions)
+        self._agreement = Agreement(tools, snapshots)
 
     @activity.defn(name="take-snapshot", no_thread_cancel_exception=True)
     def take_snapshot(self, call: StepCall) -> Directive:
         """Read the subject, store the version, and ask for the decision that it needs."""
-        return self._advance(call, lambda facts, process: self._begin(call, facts, process, always=True))
+        return self._advance(call, lambda facts, process: self._questions.look(call, facts, process, always=True))
 
     @activity.defn(name="look-at-review", no_thread_cancel_exception=True)
     def look_at_review(self, call: StepCall) -> Directive:
         """Load the review and believe only that; read the subject again where it was changed meanwhile."""
-        return self._advance(call, lambda facts, process: self._begin(call, facts, process, always=False))
+        return self._advance(call, lambda facts, process: self._questions.look(call, facts, process))
 
     @activity.defn(name="carry-out", no_thread_cancel_exception=True)
     def carry_out(self, call: StepCall) -> Directive:
-        """Make one effect, or find out what became of it."""
+        """Make one effect if a decision covers it, or find out what became of it."""
         return self._advance(call, lambda facts, process: self._carry_out(call, facts, process))
 
     @activity.defn(name="compare-records", no_thread_cancel_exception=True)
     def compare_records(self, call: StepCall) -> Directive:
         """Read the mandatory records back; end the run if they agree."""
         return self._advance(call, lambda facts, process: self._compare(call, facts, process))
-
-    def _begin(self, call: StepCall, facts: Facts, process: Process[Any], *, always: bool) -> Kept:
-        read = always or facts.unread > 0 or facts.run.state is RunState.RETRYING
-        taken = self._snapshots.take(facts, process) if read else None
-        return self._tools.ledger.begin(call, process, taken)
 
     def _carry_out(self, call: StepCall, facts: Facts, process: Process[Any]) -> Kept:
         if facts.run.kind is RunKind.REHEARSAL:
@@ -69,6 +66,9 @@ class Steps:
     def _compare(self, call: StepCall, facts: Facts, process: Process[Any]) -> Kept:
         if facts.run.kind is RunKind.REHEARSAL:
             return self._tools.ledger.conclude(call, process, None, ())
+        facts, standing = self._questions.answered(call, facts, process)
+        if standing.then is not Then.GO_ON:
+            return facts, standing
         taken, compared = self._agreement.compare(facts, process)
         return self._tools.ledger.conclude(call, process, taken, compared)
 

@@ -110,6 +110,14 @@ class Store:
         with self.reading() as connection:
             return work(connection)
 
+    def ask(self, work: Callable[[Connection], T]) -> T:
+        """What one single statement reads, without a transaction around it; again when the connection is lost."""
+        return _repeated(lambda: self._by_itself(work))
+
+    def _by_itself(self, work: Callable[[Connection], T]) -> T:
+        with self.engine.connect() as connection:
+            return work(connection.execution_options(isolation_level="AUTOCOMMIT"))
+
     def ready(self) -> bool:
         """Whether the database answers, and takes writes: after a failover it may do only the one."""
         try:

@@ -21,6 +21,7 @@ from business_store.reviews import ReviewTerms, ensure_review
 from business_store.runs import Move, move, move_through_running, want_nudge
 from business_store.settlements import Patience, apply_settlement
 from business_store.versions import record_snapshot
+from domain.approvals import NotCovered
 from domain.boundaries import boundary
 from domain.errors import Superseded
 from domain.execution import StepCall, Then
@@ -30,7 +31,7 @@ from domain.process import Process
 from domain.records import Compared, Facts, Run, Standing, Taken
 from domain.recovery import window_end
 from domain.signals import Signal
-from domain.states import RunKind, RunState
+from domain.states import ASKING, RunKind, RunState
 
 T = TypeVar("T")
 S = RunState
@@ -54,7 +55,7 @@ class Ledger:
     def facts(self, run_id: str) -> Facts:
         """What is known now, without a lock: for deciding what to read outside."""
         with boundary("facts", run_id):
-            return self._store.read(lambda connection: read_facts(connection, run_id))
+            return self._store.ask(lambda connection: read_facts(connection, run_id))
 
     def _owned(self, call: StepCall, work: Callable[[Connection, Facts], T], *, keyed: bool = True) -> T:
         """`keyed`: the same work again finds what it has done; where it cannot, a lost commit is looked up."""
@@ -83,24 +84,37 @@ class Ledger:
                 started = move(connection, facts.run, Move(S.RUNNING, "started", call.step))
                 facts = replace(facts, run=started)
             facts = unsealed(connection, _noted(connection, facts, process, taken))
-            if facts.subjects_collide and facts.run.kind is not RunKind.REHEARSAL:
-                return facts, _to_operator(connection, facts.run, process, (call.step, "subjects_merged"))
-            standing = ensure_review(connection, facts, process, self._terms(process))
-            unmatched = call.woken and not before.hints and standing.run.seq == before.run.seq
-            return facts, _unmatched(connection, standing) if unmatched else standing
+            return facts, self._asked(connection, facts, process, (call, before))
 
         with boundary("begin", call.run_id):
             return self._owned(call, work, keyed=not call.woken)
 
+    def _asked(
+        self, connection: Connection, facts: Facts, process: Process[Any], call: tuple[StepCall, Facts]
+    ) -> Standing:
+        """Where the reviews leave the run. A hint with nothing behind it is told from what this call found at first."""
+        (step, before), rehearsal = call, facts.run.kind is RunKind.REHEARSAL
+        if facts.subjects_collide and not rehearsal:
+            return _to_operator(connection, facts.run, process, (step.step, "subjects_merged"))
+        standing = ensure_review(connection, facts, process, self._terms(process))
+        unmatched = step.woken and not before.hints and standing.run.seq == before.run.seq
+        return _unmatched(connection, standing) if unmatched else standing
+
     def permit(
         self, call: StepCall, process: Process[Any], taken: Taken | None, asked: PermitWanted
     ) -> tuple[Facts, Granted | Standing]:
-        """Ask for the right to send, after recording what the CRM says now."""
+        """Ask for the right to send, after recording what the CRM says now and finding the decision that covers it."""
 
-        def work(connection: Connection, facts: Facts) -> tuple[Facts, Granted | Standing]:
+        def work(connection: Connection, before: Facts) -> tuple[Facts, Granted | Standing]:
+            facts = before
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
             facts = unsealed(connection, _noted(connection, facts, process, taken))
+            if facts.run.state in ASKING:
+                standing = self._asked(connection, facts, process, (call, before))
+                if standing.then is not Then.GO_ON:
+                    return facts, replace(standing, refused=_withdrawn(before, facts))
+                facts = replace(facts, run=standing.run)
             sendable = asked.rendered(facts)
             reading = None if taken is None else FreshReading(taken.read_at, taken.snapshot.fingerprint)
             asking = PermitAsked(sendable, reading, asked.timing, call.execution, asked.token)
@@ -111,7 +125,7 @@ class Ledger:
             return facts, Granted(given, sendable)
 
         with boundary("permit", call.run_id):
-            return self._owned(call, work)
+            return self._owned(call, work, keyed=not call.woken)
 
     def _refused(
         self, connection: Connection, facts: Facts, about: tuple[Process[Any], Sendable], refused: Refused
@@ -120,11 +134,11 @@ class Ledger:
         process, sendable = about
         match refused.follow:
             case Follow.REVIEW:
-                return Standing(facts.run, Then.REVIEW)
+                return self._asked_again(connection, facts, process)
             case Follow.SETTLE:
                 line = facts.line(sendable.step)
                 if line is None:
-                    return Standing(facts.run, Then.REVIEW)
+                    return self._asked_again(connection, facts, process)
                 return apply_settlement(connection, facts, line, sendable.contracts, self._patience(process))
             case Follow.OPERATOR:
                 return _to_operator(connection, facts.run, process, (sendable.step, refused.code))
@@ -135,6 +149,11 @@ class Ledger:
                 return Standing(facts.run, Then.WAIT, facts.now)
             case Follow.CANCEL | Follow.RECORD_INTENT:
                 return Standing(facts.run, Then.WAIT)
+
+    def _asked_again(self, connection: Connection, facts: Facts, process: Process[Any]) -> Standing:
+        """The question is put in the transaction that found no answer to it."""
+        standing = ensure_review(connection, facts, process, self._terms(process))
+        return Standing(standing.run, Then.WAIT, facts.now) if standing.then is Then.GO_ON else standing
 
     def save_answer(self, call: StepCall, process: Process[Any], answered: Answered, line: Line) -> Kept:
         """Record an answer and settle; it is kept even when another execution owns the run (then raises Superseded)."""
@@ -215,6 +234,8 @@ class Ledger:
         def work(connection: Connection, facts: Facts) -> tuple[Facts, Standing]:
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
+            if facts.run.state in ASKING and facts.covered():
+                facts = replace(facts, run=ensure_review(connection, facts, process, self._terms(process)).run)
             return facts, _retry(connection, facts, (process, call.step, code), self._patience(process))
 
         with boundary("retry-later", call.run_id):
@@ -230,6 +251,12 @@ class Ledger:
 
         with boundary("ask-operator", call.run_id):
             return self._owned(call, work)
+
+
+def _withdrawn(before: Facts, after: Facts) -> str:
+    """Why an approval that was there permits nothing any more; empty where there was none."""
+    found = after.coverage()
+    return str(found) if before.covered() and isinstance(found, NotCovered) else ""
 
 
 def _unmatched(connection: Connection, standing: Standing) -> Standing:

@@ -94,11 +94,11 @@ class _Asking:
             return self._budget(run, run.deadline)
         deadline = self.facts.now + self.process.amend_budget
         made = Move(S.WAITING, reason, STEP, next_owner="requester", deadline=deadline, evidence=evidence)
-        return Standing(self._move(made), Then.WAIT, deadline)
+        return Standing(self._move(made), Then.REVIEW, deadline)
 
     def _budget(self, run: Run, deadline: datetime) -> Standing:
         if self.facts.now < deadline:
-            return Standing(run, Then.WAIT, deadline)
+            return Standing(run, Then.REVIEW, deadline)
         return self._over(S.EXPIRED, "amendment_not_made")
 
     def _over(self, state: RunState, reason: str) -> Standing:
@@ -133,7 +133,7 @@ class _Asking:
             return self._over(S.EXPIRED, "review_expired")
         run = self.facts.run
         if run.state is S.AWAITING_REVIEW:
-            return Standing(run, Then.WAIT, review.deadline)
+            return Standing(run, Then.REVIEW, review.deadline)
         return self._wait_for(review, "review_opened")
 
     def _decided(self, review: Review, why: NotCovered) -> Standing:
@@ -170,4 +170,4 @@ class _Asking:
         done = [op.step for op in self.facts.operations if op.outcome in ("accepted", "unknown")]
         evidence = {"review": review.id, "version": review.version, "fingerprint": review.fingerprint, "done": done}
         made = Move(S.AWAITING_REVIEW, reason, STEP, 0, review.role, review.deadline, evidence)
-        return Standing(self._move(made), Then.WAIT, review.deadline)
+        return Standing(self._move(made), Then.REVIEW, review.deadline)

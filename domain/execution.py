@@ -52,6 +52,7 @@ class Then(StrEnum):
     GO_ON = "go_on"
     WAIT = "wait"
     REVIEW = "review"
+    """Wait as well, for the answer to a review: a hint may be the decision, so the step that rests on it looks."""
     ENDED = "ended"
 
 
@@ -66,7 +67,7 @@ class Directive:
     next_owner: str
     deadline: datetime | None
     until: datetime | None
-    """With WAIT: look again at this time, or earlier when nudged."""
+    """With WAIT and REVIEW: look again at this time, or earlier when nudged."""
     summary: str
     details: str
     at: datetime | None = None

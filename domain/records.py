@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from domain.approvals import Decision, Version
+from domain.approvals import Decision, NotCovered, Version, covering
 from domain.execution import Then
 from domain.identity import SubjectRef
 from domain.process import Snapshot
@@ -120,6 +120,15 @@ class Facts:
         if self.run.sealed_version is None:
             return self.newest
         return self.versions[self.run.sealed_version - 1]
+
+    def coverage(self) -> Decision | NotCovered:
+        """The decision that permits sends of the version that this run is about, at this instant, or why none does."""
+        target = self.target
+        return covering(self.decisions, target.version, self.now) if target is not None else NotCovered.MISSING
+
+    def covered(self) -> bool:
+        """Whether there is such a decision."""
+        return isinstance(self.coverage(), Decision)
 
     def line(self, step: str, item: str = "") -> Operation | None:
         """The newest generation of the operation of this step."""

@@ -48,6 +48,8 @@ class RunKind(StrEnum):
 S = RunState
 TERMINAL = frozenset({S.SUCCEEDED, S.FAILED, S.CANCELED, S.SUPPRESSED, S.EXPIRED})
 OPEN = frozenset(RunState) - TERMINAL
+ASKING = frozenset({S.AWAITING_REVIEW, S.WAITING})
+"""States in which somebody's answer or amendment comes before any send."""
 
 _WORKER: dict[RunState, frozenset[RunState]] = {
     S.QUEUED: frozenset({S.RUNNING, S.DEFERRED, S.SUPPRESSED, S.EXPIRED, S.NEEDS_OPERATOR, S.FAILED}),

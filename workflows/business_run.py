@@ -54,6 +54,7 @@ class BusinessRun:
     def __init__(self, start: Start) -> None:
         self._start = start
         self._nudges = 0
+        self._seen = 0
         self._woken = False
         self._told: Directive | None = None
         workflow.set_signal_handler(NUDGE, self._nudge)
@@ -73,6 +74,11 @@ class BusinessRun:
         """Where the store says the run stands."""
         return Ending(self._told.state, self._told.reason) if self._told else Ending("queued", "accepted")
 
+    @property
+    def _asks(self) -> bool:
+        """Whether the run waited for the answer to a review when last heard of."""
+        return self._told is not None and self._told.then is Then.REVIEW
+
     def _nudge(self, *payload: object) -> None:
         """Whatever it carries, it says only: look again."""
         self._nudges += 1
@@ -83,38 +89,39 @@ class BusinessRun:
 
     async def snapshot(self) -> None:
         """Read the subject, store version 1, and ask for a decision."""
-        seen = self._nudges
-        told = await self._call(SNAPSHOT, "snapshot")
-        if told.then is Then.WAIT:
-            await self._wait(told, seen)
+        await self._settled(SNAPSHOT, "snapshot")
 
     async def reviewed(self) -> None:
-        """Wait until a decision covers the version that this run is about."""
-        if self._told is None or self._told.then is Then.GO_ON:
-            return
-        await self._until_settled(REVIEW, "review")
+        """Wait until somebody may have decided. Whether a decision holds is proved by the step that rests on it."""
+        while self._told is not None and self._asks:
+            await self._wait(self._told)
+            if self._woken:
+                return
+            await self._settled(REVIEW, "review")
 
     async def carried_out(self, step: str, title: str) -> None:
         """Make one effect exactly as approved, or find out what became of it; back to review when no approval holds."""
-        while (await self._until_settled(CARRY_OUT, step, title)).then is Then.REVIEW:
-            await self._until_settled(REVIEW, "review")
+        while (await self._settled(CARRY_OUT, step, title)).then is Then.REVIEW:
+            await self.reviewed()
 
     async def agreed(self) -> None:
         """Read the mandatory records back and end the run if they agree."""
-        await self._until_settled(COMPARE, "agree")
+        while (await self._settled(COMPARE, "agree")).then is Then.REVIEW:
+            await self.reviewed()
 
-    async def _until_settled(self, activity: str, step: str, title: str = "") -> Directive:
-        while True:
-            seen = self._nudges
-            told = await self._call(activity, step, title)
-            if told.then is not Then.WAIT:
-                return told
-            await self._wait(told, seen)
+    async def _settled(self, activity: str, step: str, title: str = "") -> Directive:
+        """Call one step until it has nothing of its own to wait for."""
+        while (told := await self._call(activity, step, title)).then is Then.WAIT:
+            await self._wait(told)
+        return told
 
     async def _call(self, activity: str, step: str, title: str = "") -> Directive:
         """Call one step until it answers. A step that failed told nothing; the store knows what it did."""
         pause = AFTER_FAILED_STEP
+        if title and self._asks:
+            title = f"{title}, if approved"
         while True:
+            self._seen = self._nudges
             try:
                 return self._heard(await self._execute(activity, step, title))
             except ActivityError:
@@ -127,7 +134,7 @@ class BusinessRun:
         seconds = self._start.send_seconds if sends else self._start.read_seconds
         told: Directive = await workflow.execute_activity(
             activity,
-            StepCall(self._start.run_id, execution, step, quick_reads=not sends, woken=self._woken),
+            StepCall(self._start.run_id, execution, step, quick_reads=not sends, woken=self._woken and self._asks),
             result_type=Directive,
             start_to_close_timeout=timedelta(seconds=seconds),
             retry_policy=ONE_ATTEMPT if sends else READ_RETRIES,
@@ -146,8 +153,9 @@ class BusinessRun:
             raise _Over
         return told
 
-    async def _wait(self, told: Directive, seen: int) -> None:
+    async def _wait(self, told: Directive) -> None:
         """Until a nudge or the time that the store named, whichever is first; a nudge during the call counts too."""
+        seen = self._seen
         seconds = (told.until - (told.at or workflow.now())).total_seconds() if told.until else None
         with boundary("wait", self._start.run_id):
             self._woken = await self._nudged(told.summary, seen, seconds)

@@ -20,6 +20,7 @@ from store_faults import locked_out
 from together import together
 
 from activities.effects import Effects
+from activities.questions import Questions
 from activities.snapshots import Snapshots
 from activities.tools import Tools, Waits
 from business_store.actors import Actor
@@ -142,7 +143,8 @@ def _effects(book: Book, store: Store, url: str) -> Effects:
     waits = Waits(timedelta(hours=1), timedelta(seconds=30))
     away = (DBAPIError, PoolTimeout)
     tools = Tools(ledger, {"hubspot": hubspot_to(url)}, {}, PROCESSES, book.timing, waits, str, away)
-    return Effects(tools, Snapshots({}))
+    snapshots = Snapshots({})
+    return Effects(tools, snapshots, Questions(tools, snapshots))
 
 
 def _half_done(book: Book, reviewer: Actor, object_id: str) -> str:
