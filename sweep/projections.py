@@ -46,8 +46,7 @@ class Projector:
         return bool(written)
 
     def _written(self, row: Unprojected) -> bool | None:
-        with self.store.reading() as connection:
-            facts = read_facts(connection, row.run_id)
+        facts = self.store.ask(lambda connection: read_facts(connection, row.run_id))
         crm = self.crms.get(facts.subject.system)
         if crm is None:
             return False
