@@ -40,7 +40,9 @@ def accepted(parts: Ground) -> None:
 
 
 def decided(parts: Ground) -> None:
-    figure("decision_to_step_vs_bare", ratio(asyncio.run(decisions.measure(parts, ROUNDS * 10))), "<=1.3")
+    measured = asyncio.run(decisions.measure(parts, ROUNDS * 10))
+    figure("decision_to_step_vs_bare", ratio(measured.pairs), "<=1.3")
+    figure("decision_accepted_s", statistics.median(measured.accepting), "info")
 
 
 def waited(parts: Ground) -> None:

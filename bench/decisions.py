@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -19,33 +20,46 @@ SCHEDULED, SIGNALED = 10, 26
 """Event types of the engine's history."""
 
 
-async def measure(ground: Ground, runs: int) -> list[tuple[float, float]]:
-    """(ours, bare) in seconds, one pair per onboarding, taken in turn."""
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """(ours, bare) in seconds, one pair per onboarding, taken in turn; and the seconds that each decision took."""
+
+    pairs: list[tuple[float, float]]
+    accepting: list[float]
+
+
+async def measure(ground: Ground, runs: int) -> Decided:
+    """One decision and one signal after the other; the first two of each warm up and are not counted."""
     both = await prepared(ground)
     with (
         program(["worker.py"], ground.environment, ground.folder / "worker.log"),
         program(["bench.bare"], ground.environment, ground.folder / "bare.log"),
     ):
-        pairs = []
+        pairs, accepting = [], []
         for _ in range(runs + 2):
             first, second = (ground.sandbox.seed(COMPANY, actor="userId:61000001").company_id for _ in range(2))
-            pairs.append((await _ours(both, first), await _bare(both, second)))
-        return pairs[2:]
+            ours, took = await _ours(both, first)
+            pairs.append((ours, await _bare(both, second)))
+            accepting.append(took)
+        return Decided(pairs[2:], accepting[2:])
 
 
-async def _ours(both: Onboardings, company: str) -> float:
+async def _ours(both: Onboardings, company: str) -> tuple[float, float]:
+    """Seconds from the accepted decision to the step that rests on it, and seconds that accepting it took."""
     run_id = await asyncio.to_thread(both.accept, company)
     row = await asyncio.to_thread(both.row, run_id)
     await both.engine.start(row)
     while not (opened := await asyncio.to_thread(both.open)):
         await asyncio.sleep(0.02)
-    (_, version, fingerprint), started = opened[0], time.time()
+    _, version, fingerprint = opened[0]
     asked = DecisionAsked(run_id, Outcome.APPROVED, version, fingerprint)
+    asking = time.time()
     await asyncio.to_thread(decide, both.store, both.approver, asked, timedelta(days=1))
+    accepted = time.time()
     await both.engine.nudge(row)
     handle = both.client.get_workflow_handle(both.engine.startable(row).workflow_id)
     await handle.result()
-    return await _next_step(handle, "carry-out") - started
+    return await _next_step(handle, "carry-out") - accepted, accepted - asking
 
 
 async def _bare(both: Onboardings, company: str) -> float:

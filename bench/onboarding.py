@@ -64,8 +64,7 @@ class Onboardings:
         started = time.monotonic()
         done = asyncio.Event()
         approving = asyncio.create_task(self._approve(done))
-        run_ids = [await asyncio.to_thread(self.accept, company) for company in companies]
-        await asyncio.gather(*(self._carried(run_id) for run_id in run_ids))
+        await asyncio.gather(*(self._carried(company) for company in companies))
         seconds = time.monotonic() - started
         done.set()
         await approving
@@ -87,7 +86,8 @@ class Onboardings:
         assert accepted[0].run_id
         return accepted[0].run_id
 
-    async def _carried(self, run_id: str) -> None:
+    async def _carried(self, company: str) -> None:
+        run_id = await asyncio.to_thread(self.accept, company)
         row = await asyncio.to_thread(self.row, run_id)
         await self.engine.start(row)
         await self.client.get_workflow_handle(self.engine.startable(row).workflow_id).result()
@@ -103,7 +103,7 @@ class Onboardings:
                 asked = DecisionAsked(run_id, Outcome.APPROVED, version, fingerprint)
                 await asyncio.to_thread(decide, self.store, self.approver, asked, timedelta(days=1))
                 await self.engine.nudge(await asyncio.to_thread(self.row, run_id))
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
 
     def open(self) -> list[tuple[str, int, str]]:
         with self.store.reading() as connection:
