@@ -19,6 +19,7 @@ from sandbox.records import Records
 from sandbox.request_log import RequestLog
 from sandbox.settings import Knobs, Settings
 from sandbox.stripe_api import StripeApi
+from sandbox.stripe_events import AccountEvents
 from sandbox.webhook_queue import Delivery
 from sandbox.wire import Answer, Call, Refusal
 
@@ -51,7 +52,7 @@ class Sandbox:
         self._practice = PracticeApi(self._records, settings, knobs)
         self._systems: Mapping[str, Pretended] = {
             "hubspot": hubspot,
-            "stripe": StripeApi(self._records, settings, self._keys),
+            "stripe": StripeApi(self._records, settings, self._keys, AccountEvents(self._records, knobs)),
             "practice": self._practice,
         }
         self._control = ControlApi(self._records, settings, knobs, hubspot, self._practice)

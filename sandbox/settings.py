@@ -31,6 +31,9 @@ class Adjustable(BaseModel):
     webhook_retry_longest: float = Field(3600, gt=0)
     webhook_attempts: int = Field(11, ge=1)
     webhook_timeout: float = Field(5.0, gt=0)
+    # account events of Stripe's: none without a URL
+    stripe_webhook_urls: list[str] = []
+    stripe_webhook_secret: str = "whsec_sandbox"
     idempotency_retention: float = Field(86400, ge=0)
     # how far the practice provider's clock is ahead, how long it keeps a key (None: as its mode), its index's lag
     practice_ahead: float = Field(0, ge=0)

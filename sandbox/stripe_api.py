@@ -12,8 +12,9 @@ from sandbox.records import Records
 from sandbox.settings import Settings
 from sandbox.stripe_accounts import Accounts, fresh_id
 from sandbox.stripe_errors import invalid_key, unknown_url
+from sandbox.stripe_events import AccountEvents
 from sandbox.stripe_forms import decoded, nested
-from sandbox.wire import Answer, Call, Route, json_answer, routed
+from sandbox.wire import Answer, Call, Json, Route, json_answer, routed
 
 API_VERSION = "2026-10-28.endive"
 OWN_ACCOUNT = "acct_1SandboxPlatform"
@@ -27,8 +28,9 @@ def key_of(call: Call) -> str | None:
 class StripeApi(Pretended):
     """Answers calls; each runs in one transaction of the caller."""
 
-    def __init__(self, records: Records, settings: Settings, keys: IdempotencyKeys) -> None:
+    def __init__(self, records: Records, settings: Settings, keys: IdempotencyKeys, events: AccountEvents) -> None:
         self._settings = settings
+        self._events = events
         self._keys = keys
         self._accounts = Accounts(records)
         self._routes = [
@@ -84,13 +86,17 @@ class StripeApi(Pretended):
         return answer
 
     def _create(self, call: Call, args: dict[str, str]) -> Answer:
-        return json_answer(self._accounts.create(decoded(call.body)))
+        return self._told(call, self._accounts.create(decoded(call.body)))
 
     def _read(self, call: Call, args: dict[str, str]) -> Answer:
         return json_answer(self._accounts.find(args["id"]))
 
     def _update(self, call: Call, args: dict[str, str]) -> Answer:
-        return json_answer(self._accounts.update(args["id"], decoded(call.body)))
+        return self._told(call, self._accounts.update(args["id"], decoded(call.body)))
+
+    def _told(self, call: Call, account: Json) -> Answer:
+        self._events.updated(account, key_of(call))
+        return json_answer(account)
 
     def _delete(self, call: Call, args: dict[str, str]) -> Answer:
         return json_answer(self._accounts.delete(args["id"]))

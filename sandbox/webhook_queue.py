@@ -17,10 +17,11 @@ from sandbox.hubspot_signature import signed_batch
 from sandbox.records import Records, Row
 from sandbox.settings import Adjustable, Knobs
 from sandbox.standard_webhook import signed_message
+from sandbox.stripe_signature import signed_event
 from sandbox.wire import Json
 
-Scheme = Literal["hubspot", "standard"]
-BATCH: Mapping[str, int] = {"hubspot": 100, "standard": 1}
+Scheme = Literal["hubspot", "standard", "stripe"]
+BATCH: Mapping[str, int] = {"hubspot": 100, "standard": 1, "stripe": 1}
 log = logging.getLogger(__name__)
 
 
@@ -97,6 +98,8 @@ class Delivery:
 def _signed(knobs: Adjustable, url: str, rows: list[Row]) -> tuple[bytes, dict[str, str]]:
     if rows[0]["scheme"] == "standard":
         return signed_message(knobs.practice_callback_secret, json.loads(rows[0]["event"]), now_ms())
+    if rows[0]["scheme"] == "stripe":
+        return signed_event(knobs.stripe_webhook_secret, json.loads(rows[0]["event"]), now_ms())
     events = [{**json.loads(row["event"]), "attemptNumber": row["attempt"]} for row in rows]
     return signed_batch(knobs.webhook_secret, url, events, now_ms())
 
