@@ -20,7 +20,6 @@ import httpx
 import psycopg
 from databases import Database
 from eventually import eventually
-from four_places import FourPlaces
 from psycopg.rows import dict_row
 from sandboxes import ROOT, SandboxProcess
 from sqlalchemy import Connection
@@ -30,6 +29,7 @@ from tied import tied
 from business_store.actors import add_actor, grant, issue_token
 from business_store.audit import audit
 from business_store.database import Store
+from drill.four_places import FourPlaces
 from sandbox.control import SandboxControl, Seeded
 from settings import Settings, load_settings
 from stack.ports import free_port
@@ -155,7 +155,7 @@ class World:
         return [eventually(partial(self.run_of, company_id), within=15) for company_id in company_ids]
 
     def run_of(self, company_id: str) -> str | None:
-        found = self.http.get("/runs", params={"business_key": f"{PORTAL}-0-2-{company_id}"}).json()
+        found = self.listed(f"{PORTAL}-0-2-{company_id}")
         return found[-1]["run"] if found else None
 
     def actor(self, actor_id: str, *roles: str) -> str:
@@ -207,6 +207,10 @@ class World:
 
     def events(self, run_id: str) -> list[dict[str, Any]]:
         return list(self.http.get(f"/runs/{run_id}/events", params={"limit": 200}).json())
+
+    def listed(self, business_key: str) -> list[dict[str, Any]]:
+        """The runs of this key, the newest first."""
+        return list(self.http.get("/runs", params={"business_key": business_key}).json())
 
     def wait_state(self, run_id: str, *states: str, reason: str | None = None, within: float = 30) -> dict[str, Any]:
         """Until the run is in one of these states (and for this reason)."""

@@ -1,0 +1,88 @@
+"""Several lanes carry schedules through side by side; each is a slot that is renewed when a schedule went wrong."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+
+from drill.ground import Ground
+from drill.journeys import JOURNEYS
+from drill.points import Action, Schedule
+from drill.slot import Slot, Subject, slot
+from drill.verdict import Judging, Verdict
+from drill.waiting import Late
+
+AFTER = 40
+"""Schedules after which a lane takes a fresh database, so that its audit stays short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A schedule that was carried through, and the points that its run came to."""
+
+    verdict: Verdict
+    trace: tuple[str, ...]
+
+
+@dataclass
+class Drill:
+    """Carries schedules through on this ground. `tell` hears of each."""
+
+    ground: Ground
+    lanes: int
+    tell: Callable[[Done], None] = lambda done: None
+    _names: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
+
+    def carry_through(self, schedules: Sequence[Schedule]) -> list[Done]:
+        """All of them, in any order."""
+        waiting: SimpleQueue[Schedule] = SimpleQueue()
+        for schedule in schedules:
+            waiting.put(schedule)
+        with ThreadPoolExecutor(self.lanes) as threads:
+            lanes = [threads.submit(self._lane, waiting) for _ in range(min(self.lanes, len(schedules)))]
+            return [done for lane in lanes for done in lane.result()]
+
+    def _lane(self, waiting: SimpleQueue[Schedule]) -> list[Done]:
+        made: list[Done] = []
+        with suppress(Empty):
+            following = waiting.get_nowait()
+            while True:
+                following = self._stretch(following, waiting, made)
+        return made
+
+    def _stretch(self, first: Schedule, waiting: SimpleQueue[Schedule], made: list[Done]) -> Schedule:
+        """In one slot, until a schedule fails, needs another contract, or the slot is old. Raises Empty at the end."""
+        with ExitStack() as stack:
+            lane = stack.enter_context(slot(self.ground, f"drill_{next(self._names)}", first.mode))
+            schedule, count = first, 0
+            while schedule.mode == lane.mode and count < AFTER:
+                done = _carried(lane, schedule)
+                made.append(done)
+                self.tell(done)
+                schedule, count = waiting.get_nowait(), count + 1
+                if not done.verdict.passed:
+                    break
+        return schedule
+
+
+def _carried(lane: Slot, schedule: Schedule) -> Done:
+    subject = lane.seed()
+    lane.ordered(subject.run_id, schedule.action, schedule.point)
+    late = None
+    try:
+        JOURNEYS[schedule.journey].drive(lane, subject)
+        if schedule.action is Action.FREEZE and lane.reached():
+            lane.thaw()
+    except Late as complaint:
+        late = complaint
+    except Exception as problem:
+        late = Late(f"{type(problem).__name__}: {problem}\n{traceback.format_exc(limit=-3)}")
+    return Done(_judged(lane, subject, schedule, late), tuple(lane.trace()))
+
+
+def _judged(lane: Slot, subject: Subject, schedule: Schedule, late: Late | None) -> Verdict:
+    return Judging(lane, subject, schedule).verdict(late)

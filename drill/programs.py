@@ -1,0 +1,98 @@
+"""Our own processes in the drill's build: the same programs with the hook in them, and a contract of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.envconfig import ClientConfig
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+
+import gateway.__main__
+import worker
+from business_store.database import Store
+from composition import Parts
+from domain.boundaries import boundary
+from domain.ports import Connector
+from drill.contracts import MODE, connector_of
+from drill.hook import Hook, cut_connections
+from operating.outside import Watched
+from settings import load_settings
+from workflows.plugin import counterfoil_plugin
+
+FOLDER = "DRILL_FOLDER"
+"""Names the folder of the process's slot."""
+
+
+class DrilledParts(Parts):
+    """The parts of a drilled process."""
+
+    @cached_property
+    def store(self) -> Store:
+        made = super().store
+        assert isinstance(hook, Hook)
+        cut_connections(made.engine, hook)
+        return made
+
+    @cached_property
+    def connectors(self) -> Mapping[str, Connector]:
+        """The provider of the schedule's contract in the place of Stripe."""
+        made = connector_of(os.environ[MODE], self.settings)
+        return super().connectors if made is None else {**super().connectors, "stripe": Watched(made)}
+
+
+class _Tasks:
+    """A workflow's instance whose tasks are boundaries: between the engine and us, and outside the workflow's code."""
+
+    def __init__(self, instance: WorkflowInstance) -> None:
+        self._instance = instance
+
+    def activate(self, act: Any) -> Any:  # noqa: ANN401 (the SDK's messages)
+        with boundary("workflow-task"):
+            return self._instance.activate(act)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._instance, name)
+
+
+class _Runner(SandboxedWorkflowRunner):
+    def create_instance(self, det: WorkflowInstanceDetails) -> Any:  # noqa: ANN401
+        return _Tasks(super().create_instance(det))
+
+
+async def _connect(lazy: bool = False) -> Client:
+    profile: dict[str, Any] = {**ClientConfig.load_client_connect_config()}
+    drilled = SimplePlugin("drill", workflow_runner=_Runner())
+    return await Client.connect(**profile, plugins=[counterfoil_plugin(), drilled], lazy=lazy)
+
+
+hook: Hook | None = None
+
+
+def _drilled() -> None:
+    global hook
+    hook = Hook(Path(os.environ[FOLDER]))
+    hook.install()
+
+
+def run_worker() -> None:
+    """`worker.py`."""
+    _drilled()
+    vars(worker).update(Parts=DrilledParts, connect=_connect)
+    worker.start(load_settings())
+
+
+def run_gateway() -> None:
+    """`python -m gateway`."""
+    _drilled()
+    vars(gateway.__main__).update(Parts=DrilledParts)
+    gateway.__main__.main()
+
+
+PROGRAMS: Mapping[str, Callable[[], None]] = {"worker": run_worker, "gateway": run_gateway}
