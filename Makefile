@@ -8,7 +8,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up submit demo shots bench test check docs lock clean
+.PHONY: help up submit demo shots drill bench test check docs lock clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: $(STAMP) ## a partner onboarding that survives an amended request, a lost 
 
 shots: $(STAMP) ## docs/shots/*.png anew: Temporal UI and the gateway's page for each state (needs Debian's chromium)
 	@exec $(BIN)/python -m demo.shots
+
+drill: $(STAMP) ## a process killed or cut at every boundary, every message doubled or late; SEED=7 others, POINT=… one
+	@exec $(BIN)/python -m drill
 
 bench: $(STAMP) ## figures side by side with a plain workflow; FULL=1 for the long ones
 	@exec $(BIN)/python -m bench

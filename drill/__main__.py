@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from drill.contracts import MODES
+from drill.ends import MODES
 from drill.ground import ground, servers
 from drill.lanes import Done, Drill
 from drill.plan import clean, compare_names, sample, schedules
@@ -27,7 +27,7 @@ COUNT, LANES, SEED = "600", "8", "1"
 def main() -> int:
     """Carry everything through and print what came of it; 0 where nothing failed."""
     with _folder() as folder, servers(folder) as started, ground(started) as common:
-        drill = Drill(common, int(os.environ.get("LANES", LANES)), _tell)
+        drill = Drill(common, int(os.environ.get("LANES", LANES)), tell=_tell)
         point = os.environ.get("POINT")
         done = drill.carry_through([parsed(point)]) if point else _everything(drill)
     verdicts = [each.verdict for each in done]

@@ -13,13 +13,14 @@ from temporalio.service import RPCError, RPCStatusCode
 from domain.identity import workflow_id
 from domain.partner_onboarding import ONBOARDING
 from domain.states import TERMINAL
-from drill.contracts import MODES, End
+from drill.ends import MODES, End
+from drill.points import Action
 from drill.slot import PORTAL, Slot, Subject
 from drill.waiting import until
 from workflows.business_run import NUDGE
 
-MOVES_WITHIN = 120.0
-"""Longer than any step's time, twice: what has not moved by then is lost."""
+MOVES_WITHIN = 300.0
+"""What has not moved by then is lost; a busy machine is slow and not wrong."""
 RESTING = frozenset({*TERMINAL, "needs_operator"})
 TASKS = "/crm/objects/2026-09/tasks"
 Drive = Callable[[Slot, Subject], None]
@@ -152,7 +153,9 @@ def changed_after(slot: Slot, subject: Subject) -> None:
     straight(slot, subject)
     slot.change(subject, name="Nordwind Handels AG")
     slot.deliver(slot.element(subject, "name", "Nordwind Handels AG"))
-    recorded = "SELECT FROM input_version v JOIN run ON run.request_id = v.request_id WHERE run.id = %s AND v.number = 2"
+    recorded = (
+        "SELECT FROM input_version v JOIN run ON run.request_id = v.request_id WHERE run.id = %s AND v.number = 2"
+    )
     _worked(slot, lambda: bool(slot.rows(recorded, subject.run_id)), "the change is recorded")
 
 
@@ -196,6 +199,35 @@ def terminated(slot: Slot, subject: Subject) -> None:
         rested(slot, subject)
         slot.resolve(subject.run_id, "retry")
     approve(slot, subject)
+    rested(slot, subject)
+
+
+def restarted_in_flight(slot: Slot, subject: Subject) -> None:
+    """Worker and execution end while a request is at the provider; the next execution must not send beside it."""
+    match = {"method": "POST", "path_prefix": MODES[slot.mode].accounts, "key": subject.mark}
+    slot.ground.sandbox.fault("slow_before", match=match, seconds=1.8)
+    submit(slot, subject)
+    approve(slot, subject)
+    only = {"path_prefix": MODES[slot.mode].accounts, "key": subject.mark}
+    if _reached(slot, subject, lambda: bool(slot.ground.sandbox.requests(**only)), "a request at the provider"):
+        slot.ground.engine.run(_handle(slot, subject).terminate("drill"))
+        for each in slot.workers:
+            each.kill()
+    rested(slot, subject)
+
+
+def superseded(slot: Slot, subject: Subject) -> None:
+    """A worker stands still before its permit, another execution takes the run over, and the first one comes back."""
+    submit(slot, subject)
+    approve(slot, subject)
+    if slot.order is not None and slot.order.action is Action.FREEZE:
+        until(slot.reached, MOVES_WITHIN, "a worker that stands still")
+        record = {"method": "GET", "path_prefix": f"/crm/objects/2026-09/0-2/{subject.company_id}"}
+        slot.ground.sandbox.fault("slow_before", times=2, match=record, seconds=0.8)
+        slot.ground.engine.run(_handle(slot, subject).terminate("drill"))
+        taken = "SELECT FROM engine_execution WHERE run_id = %s AND epoch = 2"
+        _worked(slot, lambda: bool(slot.rows(taken, subject.run_id)), "another execution")
+        slot.workers[0].signal(signal.SIGCONT)
     rested(slot, subject)
 
 
@@ -364,6 +396,8 @@ JOURNEYS: Mapping[str, Journey] = {
     "rehearsed": Journey(rehearsed, (End("succeeded", "rehearsed", NOTHING_MADE, NOTHING_MADE),)),
     "terminated": Journey(terminated),
     "revoked": Journey(revoked),
+    "restarted-in-flight": Journey(restarted_in_flight, every_mode=True),
+    "superseded": Journey(superseded),
     "trigger-twice": Journey(trigger_twice),
     "trigger-redelivered": Journey(trigger_redelivered),
     "triggers-reordered": Journey(triggers_reordered),

@@ -34,6 +34,7 @@ class Drill:
 
     ground: Ground
     lanes: int
+    name: str = "drill"
     tell: Callable[[Done], None] = lambda done: None
     _names: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
 
@@ -57,7 +58,7 @@ class Drill:
     def _stretch(self, first: Schedule, waiting: SimpleQueue[Schedule], made: list[Done]) -> Schedule:
         """In one slot, until a schedule fails, needs another contract, or the slot is old. Raises Empty at the end."""
         with ExitStack() as stack:
-            lane = stack.enter_context(slot(self.ground, f"drill_{next(self._names)}", first.mode))
+            lane = stack.enter_context(slot(self.ground, f"{self.name}_{next(self._names)}", first.mode))
             schedule, count = first, 0
             while schedule.mode == lane.mode and count < AFTER:
                 done = _carried(lane, schedule)

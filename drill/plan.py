@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 from domain.boundaries import Side
-from drill.contracts import MODES
+from drill.ends import MODES
 from drill.journeys import JOURNEYS
 from drill.lanes import Done
 from drill.names import names_in_code
-from drill.points import Action, Point, Schedule
+from drill.points import Action, Point, Schedule, parsed
 
 PERIODIC = frozenset({"take-lease", "finish-turn", "note-health", "project", "projected"})
 """Entered as often as time passes: only the first time is sure to come."""
 FREEZING = frozenset({"send", "permit", "save-answer", "step", "begin"})
 """Where a process that stands still and comes back would do harm."""
+SUPERSEDED = parsed("stripe/superseded/freeze@permit.1.before")
+"""In every sample: a journey that is made for this point."""
 
 
 class NamesDiffer(Exception):
@@ -31,7 +34,7 @@ def clean(modes: Sequence[str]) -> list[Schedule]:
 
 def compare_names(recorded: Iterable[Done]) -> None:
     """Raises NamesDiffer unless the recorded names are those of the code."""
-    come = {point.name for done in recorded for point in _points(done.trace)}
+    come = {point.name for done in recorded for point in points(done.trace)}
     differing = come ^ names_in_code()
     if differing:
         raise NamesDiffer(f"boundaries that are only in the code or only came in a run: {', '.join(sorted(differing))}")
@@ -46,18 +49,23 @@ def sample(every: Sequence[Schedule], count: int, seed: str) -> list[Schedule]:
     """Of every contract and boundary some, `count` in all, the same for the same seed; contract by contract."""
     chance = random.Random(seed)
     shuffled = chance.sample(every, len(every))
-    rounds: dict[tuple[str, str, str], int] = {}
+    rounds: Counter[tuple[str, str, str]] = Counter()
     ranked = []
     for each in shuffled:
-        kind = (each.mode, str(each.action), each.point.name if each.point else each.journey)
-        rounds[kind] = rounds.get(kind, 0) + 1
-        ranked.append((rounds[kind], each))
+        kind = _kind(each)
+        rounds[kind] += 1
+        ranked.append((0 if each == SUPERSEDED else rounds[kind], each))
     chosen = [each for _, each in sorted(ranked, key=lambda pair: pair[0])[:count]]
     order = list(MODES)
     return sorted(chosen, key=lambda each: order.index(each.mode))
 
 
-def _points(trace: Iterable[str]) -> Iterator[Point]:
+def _kind(schedule: Schedule) -> tuple[str, str, str]:
+    return schedule.mode, str(schedule.action), schedule.point.name if schedule.point else schedule.journey
+
+
+def points(trace: Iterable[str]) -> Iterator[Point]:
+    """The points that these lines of a trace name."""
     for line in trace:
         if not line.endswith(" store"):
             name, nth, side = line.split(".")
@@ -67,7 +75,7 @@ def _points(trace: Iterable[str]) -> Iterator[Point]:
 def _of(done: Done) -> Iterator[Schedule]:
     clean_run = done.verdict.schedule
     storing = {line.removesuffix(" store") for line in done.trace if line.endswith(" store")}
-    for point in set(_points(done.trace)):
+    for point in set(points(done.trace)):
         if point.nth == 1 or point.name not in PERIODIC:
             for action in _actions(point, storing):
                 yield Schedule(clean_run.mode, clean_run.journey, action, point)

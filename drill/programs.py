@@ -20,7 +20,7 @@ from business_store.database import Store
 from composition import Parts
 from domain.boundaries import boundary
 from domain.ports import Connector
-from drill.contracts import MODE, connector_of
+from drill.ends import MODE, connector_of
 from drill.hook import Hook, cut_connections
 from operating.outside import Watched
 from settings import load_settings

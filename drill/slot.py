@@ -26,7 +26,7 @@ from business_store.audit import Violation, audit
 from business_store.database import Store
 from domain.identity import SubjectRef, short_digest, subject_key
 from domain.partner_onboarding import ONBOARDING
-from drill.contracts import MODE
+from drill.ends import MODE
 from drill.ground import Ground
 from drill.hook import REACHED, TRACE, Order
 from drill.points import Action, Point
@@ -69,7 +69,7 @@ FAST = {
     "ACTIVITY_THREADS": "4",
 }
 """Minutes made into moments; the code that uses them is the same."""
-ANSWERED_WITHIN = 60.0
+ANSWERED_WITHIN = 180.0
 
 _events = itertools.count(secrets.randbelow(10**9) * 1000)
 
@@ -130,6 +130,8 @@ class Slot:
 
     def thaw(self) -> None:
         """Let what stood still do the rest of its work, and end it."""
+        if not self.workers:
+            return
         frozen = self.workers[0]
         frozen.signal(signal.SIGCONT)
         frozen.signal(signal.SIGTERM)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from drill.contracts import MODES, End
+from drill.ends import MODES, End
 from drill.four_places import FourPlaces
 from drill.journeys import JOURNEYS
 from drill.points import Schedule
@@ -102,7 +102,7 @@ def _fits(end: End, row: dict[str, Any], accounts: int, tasks: int) -> bool:
 DOUBTED = """
     SELECT FROM attempt a JOIN operation o ON o.key = a.operation_key WHERE o.run_id = %s
     AND NOT EXISTS (SELECT FROM answer n WHERE (n.operation_key, n.attempt) = (a.operation_key, a.number)
-        AND n.signal <> 'unknown')
+        AND (n.signal IN ('accepted', 'not_sent', 'rejected') OR n.refused))
 """
 HELD_FOR_UNMADE = """
     SELECT FROM operation WHERE run_id = %s AND step = 'create-account' AND outcome IN ('not_sent', 'rejected')

@@ -74,6 +74,17 @@ EFFECTS = (
         """,
     ),
     Check(
+        "I8",
+        "attempt",
+        "no permit for a superseded execution",
+        """
+        SELECT a.operation_key || '/' || a.number, format('permitted to epoch %s after epoch %s had taken the run over',
+            a.epoch, newer.epoch)
+        FROM attempt a JOIN engine_execution newer ON newer.run_id = a.run_id AND newer.epoch > a.epoch
+        AND newer.seen_at < a.permitted_at
+        """,
+    ),
+    Check(
         "I9",
         "operation",
         "a new generation only after proof",

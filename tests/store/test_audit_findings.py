@@ -135,6 +135,13 @@ PLANTS = [
     Plant("I7", "attempt", SEND, "UPDATE request SET requester = (SELECT actor_id FROM decision)"),
     Plant("I8", "attempt", SEND, "UPDATE attempt SET content_sha256 = 'x' WHERE " + FIRST),
     Plant("I8", "attempt", "{account}/2", "DELETE FROM answer;" + _copied("attempt", number="2", token="'forged'")),
+    Plant(
+        "I8",
+        "attempt",
+        SEND,
+        "INSERT INTO engine_execution SELECT run_id, epoch + 1, 'forged', permitted_at - interval '1 second' "
+        "FROM attempt WHERE " + FIRST,
+    ),
     Plant("I8", "operation", "{account}", "DELETE FROM attempt WHERE " + FIRST),
     Plant("I8", "dispatch", "{dispatch}", "DELETE FROM attempt WHERE " + FIRST),
     Plant("I8", "dispatch", "{dispatch}", "UPDATE attempt SET dispatch_id = '{dispatch}'"),

@@ -29,7 +29,7 @@ SUCCEEDED = End("succeeded", "records_agree")
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One contract. `accounts`: where they are made; `doubted`: further ends, where the outcome of a send was in doubt."""
+    """One contract. `accounts`: where they are made; `doubted`: further ends where a send was in doubt."""
 
     name: str
     accounts: str

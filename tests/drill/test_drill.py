@@ -1,0 +1,27 @@
+"""A small part of `make drill`: points of recorded runs, chosen by a seed."""
+
+from __future__ import annotations
+
+import pytest
+
+from drill.ground import Servers, ground
+from drill.lanes import Drill
+from drill.names import names_in_code
+from drill.plan import points, sample, schedules
+from drill.points import parsed
+from drill.table import lines
+
+RECORDED = ["stripe/straight", "stripe/killed-executed", "stripe/decision-early", "stripe/trigger-twice"]
+CHOSEN, LANES, SEED = 14, 6, "2"
+
+
+@pytest.mark.timeout(600)
+def test_wherever_a_process_ends_the_run_ends_right(servers: Servers) -> None:
+    with ground(servers) as common:
+        drill = Drill(common, LANES, "part")
+        recorded = drill.carry_through([parsed(text) for text in RECORDED])
+        assert {point.name for done in recorded for point in points(done.trace)} <= names_in_code()
+        done = recorded + drill.carry_through(sample(schedules(recorded), CHOSEN, SEED))
+    verdicts = [each.verdict for each in done]
+    assert len(verdicts) == len(RECORDED) + CHOSEN
+    assert all(each.passed for each in verdicts), "\n".join(lines(verdicts))

@@ -1,0 +1,29 @@
+"""The drill finds a product whose guards are switched off, one at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drill.ground import Servers, ground
+from drill.lanes import Drill
+from drill.points import parsed
+
+NURSERY = str(Path(__file__).parents[1] / "support" / "planted.py")
+SEEN_BY = {
+    "in_flight": "stripe/restarted-in-flight",
+    "probe": "stripe/task-answer-lost",
+    "fingerprint": "stripe/changed-unseen",
+    "fence": "stripe/superseded/freeze@permit.1.before",
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("plant", SEEN_BY)
+def test_a_guard_that_is_switched_off_is_found(servers: Servers, plant: str) -> None:
+    with ground(servers, (NURSERY, plant)) as common:
+        (done,) = Drill(common, 1, plant).carry_through([parsed(SEEN_BY[plant])])
+    found = done.verdict
+    assert not found.missed
+    assert found.duplicates + found.losses + found.wrong + found.violations > 0, done
