@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -30,11 +30,12 @@ class Done:
 
 @dataclass
 class Drill:
-    """Carries schedules through on this ground. `tell` hears of each."""
+    """Carries schedules through on this ground. `tell` hears of each, `settings` overrule those of every process."""
 
     ground: Ground
     lanes: int
     name: str = "drill"
+    settings: Mapping[str, str] = field(default_factory=dict)
     tell: Callable[[Done], None] = lambda done: None
     _names: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
 
@@ -58,7 +59,7 @@ class Drill:
     def _stretch(self, first: Schedule, waiting: SimpleQueue[Schedule], made: list[Done]) -> Schedule:
         """In one slot, until a schedule fails, needs another contract, or the slot is old. Raises Empty at the end."""
         with ExitStack() as stack:
-            lane = stack.enter_context(slot(self.ground, f"{self.name}_{next(self._names)}", first.mode))
+            lane = stack.enter_context(slot(self.ground, f"{self.name}_{next(self._names)}", first.mode, self.settings))
             schedule, count = first, 0
             while schedule.mode == lane.mode and count < AFTER:
                 done = _carried(lane, schedule)

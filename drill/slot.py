@@ -56,7 +56,7 @@ FAST = {
     "STEP_MARGIN": "1",
     "SETTLE_TIME": "0.2",
     "VISIBILITY_LAG": "0.2",
-    "FRESH_FOR": "5",
+    "FRESH_FOR": "60",
     "RETRY_PAUSE": "0.3",
     "RETRY_LIMIT": "8",
     "RECHECK": "600",
@@ -332,12 +332,13 @@ def _environment(ground: Ground, name: str, mode: str, folder: Path) -> dict[str
 
 
 @contextmanager
-def slot(ground: Ground, name: str, mode: str) -> Iterator[Slot]:
-    """A fresh slot of this name for the block."""
+def slot(ground: Ground, name: str, mode: str, settings: Mapping[str, str]) -> Iterator[Slot]:
+    """A fresh slot of this name for the block; `settings` overrule its own."""
     folder = ground.servers.folder / name
     folder.mkdir()
     with _database(ground, name) as superuser:
-        environment = _environment(ground, name, mode, folder)
+        overruled = {f"COUNTERFOIL_{name}": text for name, text in settings.items()}
+        environment = _environment(ground, name, mode, folder) | overruled
         store = Store(environment["COUNTERFOIL_DATABASE_URL"], 2)
         gateway = ground.nursery.start("gateway", environment, folder / "gateway.log")
         url = environment["COUNTERFOIL_PUBLIC_URL"]
