@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import timedelta
 
-if TYPE_CHECKING:
-    from domain.ports import Connector
-    from settings import Settings
+from domain.ports import Connector
+from drill.practice import Practice
+from drill.practice_contracts import PracticeTimes
+from settings import Settings
 
 MODE = "DRILL_MODE"
 """Names the contract of a drilled process's provider."""
+STRIPE = "stripe"
+PRACTICE_TOKEN = "practice-sandbox-token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,11 @@ class End:
 SUCCEEDED = End("succeeded", "records_agree")
 
 
+def _asked(reason: str) -> End:
+    """An operator is asked before anything else is made; the provider may have executed the one send or not."""
+    return End("needs_operator", reason, frozenset({0, 1}), frozenset({0}))
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """One contract. `accounts`: where they are made; `doubted`: further ends where a send was in doubt."""
@@ -39,9 +47,39 @@ class Mode:
         return (SUCCEEDED, *(self.doubted if doubted else ()))
 
 
-MODES: Mapping[str, Mode] = {mode.name: mode for mode in (Mode("stripe", "/v1/accounts"),)}
+def _practice(name: str, *doubted: str) -> Mode:
+    return Mode(name, f"/practice/{name}/accounts", tuple(map(_asked, doubted)))
+
+
+_LISTED = (
+    Mode(STRIPE, "/v1/accounts"),
+    _practice("keyed_store_all"),
+    _practice("keyed_store_2xx"),
+    _practice("keyed_rerun_failed"),
+    _practice("keyed_ignore_body", "contracts_exhausted"),
+    _practice("keyed_conflict_names_id"),
+    _practice("keyed_conflict_400"),
+    _practice("upsert_unique"),
+    _practice("create_once_409_text_id"),
+    _practice("create_once_400"),
+    _practice("lookup_strong_after_H"),
+    _practice("lookup_lagged", "contracts_exhausted"),
+    _practice("callback_only", "contracts_exhausted"),
+    _practice("none", "no_recovery"),
+)
+MODES: Mapping[str, Mode] = {mode.name: mode for mode in _LISTED}
 
 
 def connector_of(mode: str, settings: Settings) -> Connector | None:
     """The provider's connector under this contract; None where it is the real one's."""
-    return None
+    if mode == STRIPE:
+        return None
+    lag = timedelta(seconds=settings.visibility_lag)
+    times = PracticeTimes(
+        settle=timedelta(seconds=settings.settle_time),
+        lag=lag,
+        outage_lag=lag * 2,
+        callback_within=lag * 8,
+        read_within=timedelta(seconds=settings.read_timeout),
+    )
+    return Practice(settings.stripe_base_url, PRACTICE_TOKEN, mode, times)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = "drill_template"
+INDEX_LAG = 0.1
+"""Seconds that the practice provider's index lags: less than is declared of it."""
 T = TypeVar("T")
 
 
@@ -119,4 +121,5 @@ def ground(given: Servers, command: tuple[str, ...] = ("-m", "drill.nursery")) -
         engine = EngineSide(given.temporal)
         stack.callback(engine.close)
         control = stack.enter_context(SandboxControl(given.sandbox))
+        control.settings(practice_lag=INDEX_LAG)
         yield Ground(given, born, engine, control)

@@ -26,7 +26,7 @@ from business_store.audit import Violation, audit
 from business_store.database import Store
 from domain.identity import SubjectRef, short_digest, subject_key
 from domain.partner_onboarding import ONBOARDING
-from drill.ends import MODE
+from drill.ends import MODE, STRIPE
 from drill.ground import Ground
 from drill.hook import REACHED, TRACE, Order
 from drill.points import Action, Point
@@ -290,6 +290,9 @@ class Slot:
 
     def accounts(self, run_id: str) -> list[dict[str, Any]]:
         """The provider's own records that name this run."""
+        if self.mode != STRIPE:
+            practised = self.ground.sandbox.records("practice", self.mode)
+            return [_as_stripe(each) for each in practised if each["run_id"] == run_id]
         found = self.ground.sandbox.records("stripe", "accounts")
         return [each for each in found if each.get("metadata", {}).get("run_id") == run_id and not each.get("deleted")]
 
@@ -297,6 +300,10 @@ class Slot:
         """What the audit of this slot's store finds."""
         with self.store.reading() as connection:
             return audit(connection)
+
+
+def _as_stripe(account: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": account["id"], "metadata": {"run_id": account["run_id"], "operation_key": account["reference"]}}
 
 
 def _new_actor(connection: Connection, actor_id: str, roles: tuple[str, ...]) -> str:

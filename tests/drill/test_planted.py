@@ -13,7 +13,7 @@ from drill.points import parsed
 NURSERY = str(Path(__file__).parents[1] / "support" / "planted.py")
 SEEN_BY = {
     "in_flight": "stripe/restarted-in-flight",
-    "probe": "stripe/task-answer-lost",
+    "probe": "lookup_strong_after_H/answer-lost",
     "fingerprint": "stripe/changed-unseen",
     "fence": "stripe/superseded/freeze@permit.1.before",
 }
