@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +24,24 @@ def main() -> None:
     from drill.programs import PROGRAMS
 
     children: set[int] = set()
-    _tell({"ready": os.getpid()})
+    try:
+        _tell({"ready": os.getpid()})
+        for line in _lines(children):
+            order = json.loads(line)
+            pid = os.fork()
+            if pid == 0:
+                _become(order, PROGRAMS[order["program"]])
+            children.add(pid)
+            _tell({"started": order["number"], "pid": pid})
+    except BrokenPipeError:
+        pass  # nobody listens any more
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+
+
+def _lines(children: set[int]) -> Iterator[bytes]:
+    """Orders until standard input ends; meanwhile what ended is told."""
     unread = b""
     while True:
         _reap(children)
@@ -31,17 +49,9 @@ def main() -> None:
             continue
         read = os.read(0, 65536)
         if not read:
-            break
+            return
         *lines, unread = (unread + read).split(b"\n")
-        for line in lines:
-            order = json.loads(line)
-            pid = os.fork()
-            if pid == 0:
-                _become(order, PROGRAMS[order["program"]])
-            children.add(pid)
-            _tell({"started": order["number"], "pid": pid})
-    for pid in children:
-        os.kill(pid, signal.SIGKILL)
+        yield from lines
 
 
 def _reap(children: set[int]) -> None:
