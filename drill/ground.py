@@ -79,7 +79,7 @@ class Ground:
 def servers(folder: Path) -> Iterator[Servers]:
     """Started for the block. Commits are not flushed to the disk: it is our processes that die here, not the server."""
     with ExitStack() as stack:
-        passwords = Passwords(owner="drill-owner", app="drill-app")
+        passwords = Passwords(owner="drill-owner", app="drill-app", retention="drill-retention")
         settings = PostgresSettings(password="drill-superuser", durable=False)
         postgres = EmbeddedPostgres(folder / "postgres" / "data", free_port(), settings)
         postgres.start()

@@ -33,12 +33,13 @@ from drill.points import Action, Point
 from drill.processes import Process
 from drill.programs import FOLDER
 from drill.waiting import until
-from gateway.signatures import sign_hubspot_v3
+from gateway.signatures import sign_hubspot_v3, sign_stripe
 from stack.ports import free_port
 from stack.provision import APP_ROLE, OWNER_ROLE
 
 PORTAL, APP = "90210001", "7700123"
 TOKEN, STRIPE_KEY, SECRET = "pat-sandbox-token", "sk_test_sandbox", "drill-client-secret"
+CALLBACK_SECRET = "whsec_drill"
 MANAGER, AMENDER = "61000001", "61000002"
 PARTNER = {
     "name": "Nordwind Handels GmbH",
@@ -80,6 +81,7 @@ class Subject:
 
     company_id: str
     mark: str
+    request_id: str
     run_id: str
     key: str
 
@@ -158,7 +160,7 @@ class Slot:
         seeded = self.ground.sandbox.seed(company, contact=contact, owner=owner, actor=f"userId:{MANAGER}")
         key = subject_key(SubjectRef("hubspot", PORTAL, "0-2", seeded.company_id))
         request_id = f"req-{short_digest(ONBOARDING.name, key)}"
-        return Subject(seeded.company_id, mark, f"run-{short_digest(request_id, '1')}", key)
+        return Subject(seeded.company_id, mark, request_id, f"run-{short_digest(request_id, '1')}", key)
 
     def change(self, subject: Subject, user: str = AMENDER, **properties: str) -> None:
         """Change the company in the CRM; nobody is told of it here."""
@@ -210,6 +212,17 @@ class Slot:
             return answer if answer is not None and answer.status_code == 202 else None
 
         return list(until(taken, ANSWERED_WITHIN, "a trigger that is taken").json()["elements"])
+
+    def call_back(self, event: Mapping[str, Any]) -> None:
+        """A provider's event, signed, and again until it is taken."""
+        body = json.dumps(event).encode()
+
+        def taken() -> bool:
+            signed = sign_stripe(CALLBACK_SECRET, int(time.time()), body)
+            answer = self.post("/callbacks/stripe", content=body, headers=signed)
+            return answer is not None and answer.status_code == 202
+
+        until(taken, ANSWERED_WITHIN, "a callback that is taken")
 
     def post(self, path: str, **request: Any) -> httpx.Response | None:  # noqa: ANN401 (httpx's own)
         """The answer; None where the gateway died under it, which is started again."""
@@ -329,6 +342,7 @@ def _environment(ground: Ground, name: str, mode: str, folder: Path) -> dict[str
         "HUBSPOT_APP_ID": APP,
         "STRIPE_BASE_URL": servers.sandbox,
         "STRIPE_SECRET_KEY": STRIPE_KEY,
+        "STRIPE_WEBHOOK_SECRET": CALLBACK_SECRET,
         "STANDARD_WEBHOOKS_SECRET": "whsec_//Q+P3aqkLhjTUJ4HReuWteJ1fnHZJNrKNWYYgbLpUw=",
         **FAST,
     }

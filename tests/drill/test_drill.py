@@ -11,11 +11,11 @@ from drill.plan import points, sample, schedules
 from drill.points import parsed
 from drill.table import lines
 
-RECORDED = ["stripe/straight", "stripe/killed-executed", "stripe/decision-early", "stripe/trigger-twice"]
-CHOSEN, LANES, SEED = 14, 6, "2"
+RECORDED = ["stripe/straight", "stripe/killed-executed", "stripe/trigger-twice"]
+CHOSEN, LANES, SEED = 8, 4, "2"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_wherever_a_process_ends_the_run_ends_right(servers: Servers) -> None:
     with ground(servers) as common:
         drill = Drill(common, LANES, "part")

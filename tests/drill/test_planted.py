@@ -21,7 +21,7 @@ LONG_LEASE = {"SEND_BEFORE": "30"}
 """So long that another execution is there before the lease is over, however busy the machine is."""
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("plant", SEEN_BY)
 def test_a_guard_that_is_switched_off_is_found(servers: Servers, plant: str) -> None:
     with ground(servers, (NURSERY, plant)) as common:
