@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +123,17 @@ def identified(connection: Connection, identity: str, name: str = "") -> str:
             text("SELECT actor_id FROM actor_identity WHERE identity = :i"), {"i": identity}
         ).scalar_one()
     )
+
+
+IDENTIFIED = text("SELECT identity, actor_id FROM actor_identity WHERE identity = ANY(:identities)")
+
+
+def identified_all(connection: Connection, identities: Collection[str]) -> dict[str, str]:
+    """The actor ids of these outside identities."""
+    if not identities:
+        return {}
+    known: dict[str, str] = dict(connection.execute(IDENTIFIED, {"identities": list(identities)}).all())
+    return known | {each: identified(connection, each) for each in sorted(identities) if each not in known}
 
 
 def link(connection: Connection, actor_id: str, identity: str) -> Actor:

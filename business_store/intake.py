@@ -1,26 +1,33 @@
-"""Accepting a trigger: raw bytes, verdict, deliveries, request, queued run and event in one transaction."""
+"""Accepting triggers: raw bytes, verdicts, deliveries, requests, queued runs and events in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from business_store.actors import identified
+from business_store.actors import identified_all
+from business_store.inbox import Arrival, Element, Settled, also_for, claim, keep_receipts, settle
 from business_store.requests import (
-    insert_run,
-    link_subject,
+    KnownRequest,
+    NewRequest,
+    NewRun,
+    insert_requests,
+    insert_runs,
+    link_subjects,
     live_run,
+    lock_requests,
+    next_number,
     relink,
     request_for_key,
     requests_about,
+    requests_by_subject,
 )
-from business_store.runs import want_nudge
-from domain.canonical import canonical_bytes, sha256
+from business_store.runs import SYSTEM_ACTOR, want_nudge
 from domain.deliveries import Change, Delivery, Disposition, Quarantined, Receipt, ReceiptVerdict
-from domain.identity import short_digest, subject_key
+from domain.identity import SubjectRef, short_digest, subject_key
 from domain.process import Process, crm_names
 from domain.states import RunKind
 
@@ -36,163 +43,149 @@ class Accepted:
     correlation: str = ""
 
 
-INSERT_RECEIPT = text("""
-    INSERT INTO receipt (source, body, body_sha256, verdict) VALUES (:source, :body, :sha, :verdict)
-    ON CONFLICT (source, body_sha256, verdict) DO NOTHING RETURNING id
-""")
-FIND_RECEIPT = text("SELECT id FROM receipt WHERE source = :source AND body_sha256 = :sha AND verdict = :verdict")
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One body with its verdict, and what it says where it is genuine."""
 
-
-def keep_receipt(connection: Connection, receipt: Receipt) -> int:
-    """Store the bytes and the verdict; the same bytes again are the same row."""
-    named = {"source": receipt.source, "sha": sha256(receipt.body), "verdict": receipt.verdict}
-    row = connection.execute(INSERT_RECEIPT, {**named, "body": receipt.body}).first()
-    return int(row.id if row else connection.execute(FIND_RECEIPT, named).scalar_one())
+    receipt: Receipt
+    elements: Sequence[Element]
 
 
 def accept(
-    connection: Connection,
-    receipt: Receipt,
-    elements: Sequence[Delivery | Quarantined],
-    processes: Sequence[Process[Any]],
+    connection: Connection, receipt: Receipt, elements: Sequence[Element], processes: Sequence[Process[Any]]
 ) -> list[Accepted]:
-    """Record a genuine delivery and start or amend what it concerns. Elements are taken in the order of their subjects,
-    so that two batches about the same records, the same batch again among them, cannot lock each other out."""
-    receipt_id = keep_receipt(connection, receipt)
-    if receipt.verdict is not ReceiptVerdict.GENUINE:
-        return []
-    intake = _Intake(connection, receipt.source, receipt_id, processes)
-    outcomes = [intake.take(element) for element in sorted(elements, key=_in_lock_order)]
-    return sorted(outcomes, key=lambda outcome: outcome.index)
+    """Record one body and start or amend what its elements concern."""
+    return accept_all(connection, [Received(receipt, elements)], processes)[0]
 
 
-def _in_lock_order(element: Delivery | Quarantined) -> tuple[str, str]:
+def accept_all(
+    connection: Connection, bodies: Sequence[Received], processes: Sequence[Process[Any]]
+) -> list[list[Accepted]]:
+    """Record these bodies together and start or amend what each element concerns: an outcome per element, by body.
+
+    Deliveries, and then requests, are locked in one order, so that two transactions about the same records, the same
+    body again among them, cannot lock each other out.
+    """
+    arrivals = sorted(_arrivals(connection, bodies), key=_in_order)
+    authors = {each.element.by for each in arrivals if isinstance(each.element, Delivery) and each.element.by}
+    intake = _Intake(connection, processes, identified_all(connection, authors))
+    outcomes: list[list[Accepted]] = [[] for _ in bodies]
+    for arrival, accepted in zip(arrivals, intake.take(arrivals), strict=True):
+        outcomes[arrival.body].append(accepted)
+    return [sorted(of_body, key=lambda accepted: accepted.index) for of_body in outcomes]
+
+
+def _arrivals(connection: Connection, bodies: Sequence[Received]) -> Iterator[Arrival]:
+    kept = keep_receipts(connection, [body.receipt for body in bodies])
+    for number, (body, receipt_id) in enumerate(zip(bodies, kept, strict=True)):
+        if body.receipt.verdict is ReceiptVerdict.GENUINE:
+            yield from (Arrival(number, receipt_id, body.receipt.source, element) for element in body.elements)
+
+
+Outcome = tuple[Accepted, str | None]
+"""What became of an element, and the request that it is about."""
+
+
+def _in_order(arrival: Arrival) -> tuple[str, str]:
+    element = arrival.element
     return ("" if isinstance(element, Quarantined) else str(element.subject), element.dedupe_key)
 
 
-CLAIM = text("""
-    INSERT INTO delivery (source, dedupe_key, receipt_id, element, change, system, account, object_type, object_id,
-        occurred_at, made_by, marker, inputs, inputs_sha256, disposition, reason)
-    VALUES (:source, :dedupe_key, :receipt, :element, :change, :system, :account, :object_type, :object_id,
-        :occurred_at, :made_by, :marker, :inputs, :inputs_sha256, :disposition, :reason)
-    ON CONFLICT (source, dedupe_key) DO NOTHING RETURNING id
-""")
-UNDERSTOOD = (
-    *("change", "system", "account", "object_type", "object_id"),
-    *("occurred_at", "made_by", "inputs", "inputs_sha256"),
-)
-"""Columns that stay empty where an element was not understood."""
-SETTLE = text("""
-    UPDATE delivery SET disposition = :disposition, reason = :reason, request_id = :request, run_id = :run,
-        settled_at = CASE WHEN :disposition = 'pending_read' THEN NULL ELSE clock_timestamp() END
-    WHERE id = :id
-""")
-ALSO = text("""
-    INSERT INTO delivery (source, dedupe_key, receipt_id, element, change, system, account, object_type, object_id,
-        occurred_at, made_by, marker, inputs, inputs_sha256, disposition, reason, request_id)
-    SELECT source, dedupe_key || '#' || :request, receipt_id, element, change, system, account, object_type, object_id,
-        occurred_at, made_by, marker, inputs, inputs_sha256, 'pending_read', :reason, :request
-    FROM delivery WHERE (source, dedupe_key) = (:source, :dedupe_key)
-""")
-"""A change of a record that several requests are about is to be read for each of them."""
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    """An element that came for the first time, and its delivery."""
+
+    id: int
+    arrival: Arrival
+    element: Delivery
+
+    @property
+    def correlation(self) -> str:
+        return f"cor-{short_digest(self.arrival.source, self.element.dedupe_key)}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Intake:
-    """One receipt being taken in."""
+    """Elements being taken in, in one transaction. `makers` are the actors of their authors."""
 
     connection: Connection
-    source: str
-    receipt_id: int
     processes: Sequence[Process[Any]]
+    makers: Mapping[str, str]
 
-    def take(self, element: Delivery | Quarantined) -> Accepted:
-        """The insert of the unique key is the only guard against taking one delivery twice."""
-        claimed = self.connection.execute(CLAIM, self._row(element)).first()
-        if claimed is None:
-            return Accepted(element.index, Disposition.DUPLICATE)
-        if isinstance(element, Quarantined):
-            return Accepted(element.index, Disposition.QUARANTINED, element.reason)
-        outcome, request_id = self._route(element)
-        self.connection.execute(
-            SETTLE,
-            {
-                "id": claimed.id,
-                "disposition": outcome.disposition,
-                "reason": outcome.reason,
-                "request": request_id,
-                "run": outcome.run_id,
-            },
-        )
-        return outcome
+    def take(self, arrivals: Sequence[Arrival]) -> list[Accepted]:
+        """The outcome of each. What starts something new is written together, then everything else one by one."""
+        ids = claim(self.connection, arrivals, self.makers)
+        claimed = list(_understood(zip(arrivals, ids, strict=True)))
+        outcomes = self._start_new(claimed)
+        for each in claimed:
+            if each.id not in outcomes:
+                outcomes[each.id] = self._route(each)
+        settle(self.connection, [_settled(delivery, *outcome) for delivery, outcome in outcomes.items()])
+        return [_accepted(arrival.element, mine, outcomes) for arrival, mine in zip(arrivals, ids, strict=True)]
 
-    def _row(self, element: Delivery | Quarantined) -> dict[str, Any]:
-        base = {"source": self.source, "dedupe_key": element.dedupe_key, "receipt": self.receipt_id}
-        if isinstance(element, Quarantined):
-            names = [
-                "change",
-                "system",
-                "account",
-                "object_type",
-                "object_id",
-                "occurred_at",
-                "made_by",
-                "inputs",
-                "inputs_sha256",
-            ]
-            quarantined = {"disposition": Disposition.QUARANTINED, "reason": element.reason, "marker": ""}
-            return {**base, "element": element.index, **dict.fromkeys(names), **quarantined}
-        inputs = None if element.inputs is None else canonical_bytes(element.inputs)
-        return {
-            **base,
-            "element": element.index,
-            "change": element.change,
-            "system": element.subject.system,
-            "account": element.subject.account,
-            "object_type": element.subject.object_type,
-            "object_id": element.subject.object_id,
-            "occurred_at": element.occurred_at,
-            "made_by": identified(self.connection, element.by) if element.by else None,
-            "marker": element.marker,
-            "inputs": inputs,
-            "inputs_sha256": inputs and sha256(inputs),
-            "disposition": Disposition.IRRELEVANT,
-            "reason": "",
-        }
+    def _start_new(self, claimed: Sequence[_Claimed]) -> dict[int, Outcome]:
+        """Requests not known before, each with its first run. Every other request concerned is locked from here on."""
+        known = requests_by_subject(self.connection, {s for each in claimed for s in _subjects(each.element)})
+        wanted: dict[str, tuple[_Claimed, NewRequest]] = {}
+        for each, request in self._unknown(claimed, known):
+            wanted.setdefault(request.id, (each, request))
+        made = insert_requests(self.connection, [request for _, request in wanted.values()])
+        lock_requests(self.connection, {one.id for about in known.values() for one in about} | (wanted.keys() - made))
+        return self._first_runs([pair for request_id, pair in wanted.items() if request_id in made])
 
-    def _route(self, element: Delivery) -> tuple[Accepted, str | None]:
+    def _unknown(
+        self, claimed: Sequence[_Claimed], known: Mapping[SubjectRef, Sequence[KnownRequest]]
+    ) -> Iterator[tuple[_Claimed, NewRequest]]:
+        """A merged record finds the request that its former self made."""
+        for each in claimed:
+            process = self._started_by(each.element)
+            if process and process.name not in {one.process for one in known.get(each.element.subject, ())}:
+                yield each, self._request(process, each.element)
+
+    def _first_runs(self, new: Sequence[tuple[_Claimed, NewRequest]]) -> dict[int, Outcome]:
+        link_subjects(self.connection, [(request.id, each.element.subject) for each, request in new])
+        runs = {each.id: _original(request.id, request.process, each) for each, request in new}
+        insert_runs(self.connection, list(runs.values()))
+        return {each.id: _started(each, runs[each.id]) for each, _ in new}
+
+    def _started_by(self, element: Delivery) -> Process[Any] | None:
+        return next((process for process in self.processes if starts(process, element)), None)
+
+    def _request(self, process: Process[Any], element: Delivery) -> NewRequest:
+        requester = self.makers[element.by] if element.by else SYSTEM_ACTOR
+        return NewRequest(process, subject_key(element.subject), requester)
+
+    def _route(self, each: _Claimed) -> Outcome:
+        element = each.element
         if element.change is Change.MERGED:
-            return self._merged(element)
-        process = next((p for p in self.processes if starts(p, element)), None)
+            return self._merged(each)
+        process = self._started_by(element)
         if process is not None:
-            return self._start(process, element)
+            return self._start(process, each)
         if not any(concerns(p, element) for p in self.processes):
             return Accepted(element.index, Disposition.IRRELEVANT), None
-        return self._amend(element, requests_about(self.connection, element.subject))
+        return self._amend(each, requests_about(self.connection, element.subject))
 
-    def _start(self, process: Process[Any], element: Delivery) -> tuple[Accepted, str | None]:
-        """Insert-or-get the request by its key. A merged record finds the request that its former self made."""
-        known = requests_about(self.connection, element.subject, process.name)
-        requester = identified(self.connection, element.by) if element.by else "counterfoil"
-        key = subject_key(element.subject)
-        request_id = known[0] if known else request_for_key(self.connection, process.name, key, requester)
-        link_subject(self.connection, request_id, element.subject)
-        correlation = f"cor-{short_digest(self.source, element.dedupe_key)}"
-        run_id = insert_run(self.connection, request_id, process, RunKind.ORIGINAL, correlation)
-        if run_id is None:
-            return self._amend(element, [request_id], "already_exists")
-        disposition = Disposition.STARTED if element.inputs is None else Disposition.PENDING_READ
-        return Accepted(element.index, disposition, run_id=run_id, correlation=correlation), request_id
+    def _start(self, process: Process[Any], each: _Claimed) -> Outcome:
+        """The request is there already; it may have been made by hand, without an original run."""
+        subject = each.element.subject
+        known = requests_about(self.connection, subject, process.name)
+        request_id = known[0] if known else request_for_key(self.connection, self._request(process, each.element))
+        link_subjects(self.connection, [(request_id, subject)])
+        run = _original(request_id, process, each, next_number(self.connection, request_id))
+        if not insert_runs(self.connection, [run]):
+            return self._amend(each, [request_id], "already_exists")
+        return _started(each, run)
 
-    def _amend(self, element: Delivery, request_ids: Sequence[str], reason: str = "") -> tuple[Accepted, str | None]:
+    def _amend(self, each: _Claimed, request_ids: Sequence[str], reason: str = "") -> Outcome:
+        index = each.element.index
         if not request_ids:
-            return Accepted(element.index, Disposition.NO_REQUEST), None
-        known = {"source": self.source, "dedupe_key": element.dedupe_key, "reason": reason}
+            return Accepted(index, Disposition.NO_REQUEST), None
         for request_id in request_ids[1:]:
-            self.connection.execute(ALSO, {**known, "request": request_id})
+            also_for(self.connection, each.id, request_id, reason)
         runs = [self._nudged(request_id) for request_id in request_ids]
-        outcome = Accepted(element.index, Disposition.PENDING_READ, reason, next((r for r in runs if r), None))
-        return outcome, request_ids[0]
+        run_id = next((run for run in runs if run), None)
+        return Accepted(index, Disposition.PENDING_READ, reason, run_id), request_ids[0]
 
     def _nudged(self, request_id: str) -> str | None:
         run = live_run(self.connection, request_id)
@@ -200,15 +193,47 @@ class _Intake:
             want_nudge(self.connection, run[0])
         return run[0] if run else None
 
-    def _merged(self, element: Delivery) -> tuple[Accepted, str | None]:
+    def _merged(self, each: _Claimed) -> Outcome:
         """Re-point the links of every request about the merged records, under their locks in id order."""
-        subjects = (element.subject, *element.merged_from)
+        subjects = _subjects(each.element)
         found = sorted({r for subject in subjects for r in requests_about(self.connection, subject)})
         for request_id in found:
-            relink(self.connection, request_id, element.subject)
+            relink(self.connection, request_id, each.element.subject)
         if not found:
-            return Accepted(element.index, Disposition.NO_REQUEST), None
-        return self._amend(element, found, "relinked")
+            return Accepted(each.element.index, Disposition.NO_REQUEST), None
+        return self._amend(each, found, "relinked")
+
+
+def _understood(pairs: Iterable[tuple[Arrival, int | None]]) -> Iterator[_Claimed]:
+    for arrival, delivery in pairs:
+        if delivery is not None and isinstance(arrival.element, Delivery):
+            yield _Claimed(delivery, arrival, arrival.element)
+
+
+def _subjects(element: Delivery) -> tuple[SubjectRef, ...]:
+    return (element.subject, *element.merged_from)
+
+
+def _original(request_id: str, process: Process[Any], each: _Claimed, number: int = 1) -> NewRun:
+    return NewRun(request_id, process, RunKind.ORIGINAL, each.correlation, number)
+
+
+def _started(each: _Claimed, run: NewRun) -> Outcome:
+    element = each.element
+    disposition = Disposition.STARTED if element.inputs is None else Disposition.PENDING_READ
+    return Accepted(element.index, disposition, run_id=run.id, correlation=each.correlation), run.request_id
+
+
+def _settled(delivery: int, accepted: Accepted, request_id: str | None) -> Settled:
+    return Settled(delivery, accepted.disposition, accepted.reason, request_id, accepted.run_id)
+
+
+def _accepted(element: Element, delivery: int | None, outcomes: Mapping[int, Outcome]) -> Accepted:
+    if delivery is None:
+        return Accepted(element.index, Disposition.DUPLICATE)
+    if isinstance(element, Quarantined):
+        return Accepted(element.index, Disposition.QUARANTINED, element.reason)
+    return outcomes[delivery][0]
 
 
 def starts(process: Process[Any], element: Delivery) -> bool:

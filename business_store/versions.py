@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from business_store.actors import identified
 from business_store.facts import read_facts
-from business_store.requests import link_subject
+from business_store.requests import link_subjects
 from business_store.runs import Move, move
 from domain.approvals import Outcome, carry_over
 from domain.canonical import sha256
@@ -101,7 +101,7 @@ def _insert(connection: Connection, facts: Facts, taken: Taken) -> None:
     )
     _insert_makers(connection, facts.run.request_id, number, taken.makers)
     if taken.linked is not None:
-        link_subject(connection, facts.run.request_id, taken.linked, live=False)
+        link_subjects(connection, [(facts.run.request_id, taken.linked)], live=False)
 
 
 def _insert_makers(connection: Connection, request_id: str, number: int, makers: Iterable[str]) -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from fastapi import APIRouter, BackgroundTasks, Request, Response
 from fastapi.responses import JSONResponse
-from starlette.concurrency import run_in_threadpool
 
 from business_store.database import Store
-from business_store.intake import Accepted, accept
+from business_store.intake import Accepted, Received, accept_all
 from domain.boundaries import boundary
 from domain.deliveries import Delivery, Disposition, Quarantined, Receipt, ReceiptVerdict
 from domain.errors import CounterfoilError
 from domain.process import Process
+from gateway.batches import Batches
 from gateway.body import read_capped
 from gateway.hubspot_events import parse_hubspot
 from gateway.observing import note_refused, note_taken
@@ -46,7 +47,7 @@ class Intake:
         told = judged(source, request.headers, body)
         receipt = Receipt(source.name, body, told.verdict)
         with self.reach.taking_in():
-            accepted = await run_in_threadpool(self._take, receipt, told.elements)
+            accepted = await self._batches.stored(Received(receipt, told.elements))
         if told.verdict is ReceiptVerdict.GENUINE:
             note_taken(source.name, told.elements, accepted)
         else:
@@ -62,9 +63,13 @@ class Intake:
             note_refused(source.name, refused.code)
             raise
 
-    def _take(self, receipt: Receipt, elements: Elements) -> list[Accepted]:
+    @cached_property
+    def _batches(self) -> Batches:
+        return Batches(self._take)
+
+    def _take(self, bodies: Sequence[Received]) -> list[list[Accepted]]:
         with boundary("accept"):
-            return self.store.write(lambda connection: accept(connection, receipt, elements, self.processes))
+            return self.store.write(lambda connection: accept_all(connection, bodies, self.processes))
 
 
 def _answer(accepted: Sequence[Accepted]) -> Response:

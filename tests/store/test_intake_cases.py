@@ -14,7 +14,15 @@ from together import together
 
 from business_store.actors import Actor
 from business_store.intake import Accepted
-from business_store.requests import AlreadyExists, Asked, insert_run, open_repair, request_for_key, start_run
+from business_store.requests import (
+    AlreadyExists,
+    Asked,
+    NewRequest,
+    insert_run,
+    open_repair,
+    request_for_key,
+    start_run,
+)
 from domain.deliveries import Change, Delivery, Disposition
 from domain.errors import SameKeyOtherContent
 from domain.process import snapshot_of
@@ -237,7 +245,9 @@ def test_c20_crossing_merges_lose_nothing(book: Book) -> None:
 
 def test_c96_the_second_caller_gets_the_first_ones_row(book: Book) -> None:
     ids = [
-        book.store.write(lambda connection: request_for_key(connection, "partner-onboarding", " key ", "counterfoil"))
+        book.store.write(
+            lambda connection: request_for_key(connection, NewRequest(book.process, " key ", "counterfoil"))
+        )
         for _ in range(2)
     ]
     assert len(set(ids)) == 1
@@ -248,12 +258,12 @@ def test_c96_the_second_caller_gets_the_first_ones_row(book: Book) -> None:
 def test_c96_while_the_first_is_uncommitted(book: Book, ending: str) -> None:
     """The second waits; after a commit it gets the first one's id, after a rollback it makes its own."""
     with book.store.engine.connect() as first:
-        request_id = request_for_key(first, "partner-onboarding", "key", "counterfoil")
+        request_id = request_for_key(first, NewRequest(book.process, "key", "counterfoil"))
         run_id = insert_run(first, request_id, book.process, RunKind.ORIGINAL, "cor-1")
 
         def second() -> tuple[str, str | None]:
             def made(connection: Connection) -> tuple[str, str | None]:
-                found = request_for_key(connection, "partner-onboarding", "key", "counterfoil")
+                found = request_for_key(connection, NewRequest(book.process, "key", "counterfoil"))
                 return found, insert_run(connection, found, book.process, RunKind.ORIGINAL, "cor-2")
 
             return book.store.write(made)
@@ -277,7 +287,7 @@ def _wait_until_blocked(book: Book) -> None:
 
 def test_c96_twelve_at_once_get_one_id(book: Book) -> None:
     def key(connection: Connection) -> str:
-        return request_for_key(connection, "partner-onboarding", "key", "counterfoil")
+        return request_for_key(connection, NewRequest(book.process, "key", "counterfoil"))
 
     got = together([lambda: book.store.write(key)] * 12)
     assert len(set(map(str, got))) == 1
