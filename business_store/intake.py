@@ -136,10 +136,11 @@ class _Intake:
     def _unknown(
         self, claimed: Sequence[_Claimed], known: Mapping[SubjectRef, Sequence[KnownRequest]]
     ) -> Iterator[tuple[_Claimed, NewRequest]]:
-        """A merged record finds the request that its former self made."""
+        """A merged record finds the request that its former self made: one that is being merged has its turn later."""
+        merging = {s for each in claimed if each.element.change is Change.MERGED for s in _subjects(each.element)}
         for each in claimed:
-            process = self._started_by(each.element)
-            if process and process.name not in {one.process for one in known.get(each.element.subject, ())}:
+            subject, process = each.element.subject, self._started_by(each.element)
+            if process and subject not in merging and process.name not in {k.process for k in known.get(subject, ())}:
                 yield each, self._request(process, each.element)
 
     def _first_runs(self, new: Sequence[tuple[_Claimed, NewRequest]]) -> dict[int, Outcome]:

@@ -36,7 +36,7 @@ ENGINE = """
     SELECT run.id, run.number, run.process, request.business_key, run.engine_epoch, run.state, run.engine_health
     FROM run JOIN request ON request.id = run.request_id
 """
-ONE = text(f"{ENGINE} WHERE run.id = :run")
+SOME = text(f"{ENGINE} WHERE run.id = ANY(:runs)")
 UNSTARTED = text(f"""
     {ENGINE} WHERE engine_health = 'not_started' AND {OPEN} AND {EXECUTED}
     AND engine_checked_at < clock_timestamp() - cast(:patience AS interval) ORDER BY run.created_at LIMIT {PAGE}
@@ -68,7 +68,12 @@ def _row(row: Row[Any]) -> EngineRow:
 
 def engine_row(connection: Connection, run_id: str) -> EngineRow:
     """One run. Raises sqlalchemy.exc.NoResultFound."""
-    return _row(connection.execute(ONE, {"run": run_id}).one())
+    return _row(connection.execute(SOME, {"runs": [run_id]}).one())
+
+
+def engine_rows(connection: Connection, run_ids: Sequence[str]) -> list[EngineRow]:
+    """These runs, in no order; one that there is not is left out."""
+    return [_row(row) for row in connection.execute(SOME, {"runs": list(run_ids)})]
 
 
 def unstarted(connection: Connection, patience: timedelta) -> list[EngineRow]:
@@ -98,13 +103,16 @@ def open_runs_of(connection: Connection, executions: Sequence[str]) -> list[Engi
 
 HEALTH = text("""
     UPDATE run SET engine_health = :health, engine_checked_at = clock_timestamp()
-    WHERE id = :run AND engine_epoch = :epoch
+    WHERE id IN (SELECT run.id FROM unnest(cast(:runs AS text[]), cast(:epochs AS integer[])) AS seen (id, epoch)
+        JOIN run ON run.id = seen.id AND run.engine_epoch = seen.epoch ORDER BY run.id FOR UPDATE OF run)
 """)
 
 
-def set_health(connection: Connection, row: EngineRow, health: str) -> None:
-    """Note how the execution of this epoch is."""
-    connection.execute(HEALTH, {"run": row.run_id, "epoch": row.epoch, "health": health})
+def set_health(connection: Connection, rows: Sequence[EngineRow], health: str) -> None:
+    """Note how these executions are, where the epoch is still theirs."""
+    if rows:
+        seen = {"runs": [row.run_id for row in rows], "epochs": [row.epoch for row in rows]}
+        connection.execute(HEALTH, {**seen, "health": health})
 
 
 NEXT_EPOCH = text("""
@@ -147,7 +155,7 @@ def execution_gone(connection: Connection, row: EngineRow, *, ended_by_somebody:
     if run.state in RESTARTED_BY_ITSELF or not ended_by_somebody:
         raise_epoch(connection, run.id, row.epoch)
         return "restarted"
-    set_health(connection, row, "lost")
+    set_health(connection, [row], "lost")
     if run.state is not RunState.NEEDS_OPERATOR:
         evidence = {"epoch": row.epoch, "state": run.state}
         made = Move(RunState.NEEDS_OPERATOR, "execution_lost", "sweep", next_owner="operator", evidence=evidence)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from composition import Parts
-from sweep.engine import connect
+from sweep.engine import Hint, connect
 
 log = logging.getLogger("counterfoil")
 REACH_SECONDS = 5.0
@@ -22,4 +22,4 @@ def tell_engine(parts: Parts, run_id: str) -> None:
 
 
 async def _soon(parts: Parts, run_id: str) -> None:
-    await parts.engine(await connect(lazy=True)).soon(run_id)
+    await parts.engine(await connect(lazy=True)).soon([Hint(run_id)])

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sweep.engine import Engine
+from sweep.engine import Engine, Hint
 
-AT_ONCE = 4
-"""Starts and nudges under way at the same time; more would only queue up in the engine."""
+TOGETHER = 8
+"""Runs that the engine is told of at the same time; more would only queue up there."""
 LONGEST_POSTPONED = 1.0
-"""Seconds for which a start makes way for triggers that are being taken in."""
+"""Seconds after which a run no longer makes way for triggers that are being taken in."""
 LOOK_SECONDS = 0.01
 DRAIN_SECONDS = 2.0
+MOST_WAITING = 10_000
+"""While the engine is away, older hints than the newest so many are left to the sweep."""
 
 
 class Reach:
@@ -22,24 +25,25 @@ class Reach:
 
     def __init__(self) -> None:
         self.engine: Engine | None = None
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self._telling: set[asyncio.Task[None]] = set()
+        self._waiting: deque[tuple[float, Hint]] = deque(maxlen=MOST_WAITING)
+        self._telling: asyncio.Task[None] | None = None
         self._taking_in = 0
 
     async def __call__(self, run_id: str) -> None:
         """Tell the engine of this run soon, in a task of its own: the connection is free for its next request."""
         if self.engine is not None:
-            task = asyncio.create_task(self._tell(self.engine, run_id))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+            self._waiting.append((time.monotonic(), Hint(run_id)))
+            if self._telling is None or self._telling.done():
+                self._telling = asyncio.create_task(self._tell(self.engine))
 
-    async def _tell(self, engine: Engine, run_id: str) -> None:
-        async with self._turns:
-            await self._quiet()
-            await engine.soon(run_id)
+    async def _tell(self, engine: Engine) -> None:
+        while self._waiting:
+            await self._quiet(until=self._waiting[0][0] + LONGEST_POSTPONED)
+            together = [self._waiting.popleft()[1] for _ in range(min(TOGETHER, len(self._waiting)))]
+            await engine.soon(together)
 
-    async def _quiet(self) -> None:
-        until = time.monotonic() + LONGEST_POSTPONED
+    async def _quiet(self, until: float) -> None:
+        """Nothing is being taken in, or the oldest has made way for long enough."""
         while self._taking_in and time.monotonic() < until:
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -58,5 +62,5 @@ class Reach:
 
     async def drained(self) -> None:
         """Finish what is being told, for a moment; the sweep does the rest."""
-        if self._telling:
-            await asyncio.wait(self._telling, timeout=DRAIN_SECONDS)
+        if self._telling is not None:
+            await asyncio.wait([self._telling], timeout=DRAIN_SECONDS)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from business_store.database import Store
-from business_store.sweeping import EngineRow, engine_row, set_health
+from business_store.sweeping import EngineRow, engine_rows, set_health
 from domain.boundaries import boundary
 from domain.execution import Start
 from operating.joining import joined
@@ -23,6 +25,7 @@ from workflows.plugin import counterfoil_plugin
 from workflows.starting import Reached, Startable, nudge_execution, start_execution
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 ENDED_BY_SOMEBODY = "'Terminated', 'Canceled', 'Failed', 'TimedOut'"
 """How an execution closes whose run may still be open: ours complete when the store says that the run is over."""
 
@@ -35,6 +38,18 @@ async def connect(lazy: bool = False) -> Client:
     profile: dict[str, Any] = {**ClientConfig.load_client_connect_config()}
     profile.setdefault("target_host", "localhost:7233")
     return await Client.connect(**profile, plugins=[counterfoil_plugin(), *tracing_plugins()], lazy=lazy)
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A run that the engine is to be told of, and in what context that was wanted: its trace goes on from there."""
+
+    run_id: str
+    context: Context = field(default_factory=copy_context)
+
+    def followed(self, telling: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """`telling`, in that context."""
+        return asyncio.create_task(telling, context=self.context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +79,25 @@ class Engine:
 
     async def start(self, row: EngineRow) -> Reached:
         """Start the execution once, and note that it runs. Raises RPCError when the engine is away."""
-        with boundary("start-execution", row.run_id):
-            reached = await start_execution(self._client, self.startable(row), self._terms.task_queue)
-        await self.note(row, "ok")
+        reached = await self._start(row)
+        await self.note([row], "ok")
         return reached
+
+    async def _start(self, row: EngineRow) -> Reached:
+        with boundary("start-execution", row.run_id):
+            return await start_execution(self._client, self.startable(row), self._terms.task_queue)
 
     async def nudge(self, row: EngineRow) -> Reached:
         """Say "look again". Raises RPCError when the engine is away."""
         with boundary("nudge-execution", row.run_id):
             return await nudge_execution(self._client, self.startable(row))
 
-    async def note(self, row: EngineRow, health: str) -> None:
-        """Write the health of the execution down."""
-        with boundary("note-health", row.run_id):
-            await asyncio.to_thread(self._store.write, lambda connection: set_health(connection, row, health))
+    async def note(self, rows: Sequence[EngineRow], health: str) -> None:
+        """Write the health of these executions down, in one transaction."""
+        with ExitStack() as entered:
+            for row in rows:
+                entered.enter_context(boundary("note-health", row.run_id))
+            await asyncio.to_thread(self._store.write, lambda connection: set_health(connection, rows, health))
 
     async def health(self, row: EngineRow) -> str:
         """`ok`, `stuck` (its tasks fail), `ended` (closed by somebody) or `missing`. Raises RPCError when away."""
@@ -107,15 +127,28 @@ class Engine:
         except (RPCError, RuntimeError, TimeoutError):
             return False
 
-    async def soon(self, run_id: str) -> None:
-        """A first try right after a commit. It may fail in any way: the sweep repeats it."""
-        with joined(run=run_id):
-            try:
-                row = await asyncio.to_thread(self._row, run_id)
-                await (self.start(row) if row.health == "not_started" else self.nudge(row))
-            except Exception as problem:
-                log.warning("engine not reached for run %s: %s", run_id, type(problem).__name__)
+    async def soon(self, hints: Sequence[Hint]) -> None:
+        """A first try right after commits, for several runs together. It may fail in any way: the sweep repeats it."""
+        try:
+            rows = await asyncio.to_thread(self._rows, [hint.run_id for hint in hints])
+            started = await asyncio.gather(*(hint.followed(self._told(rows[hint.run_id])) for hint in hints))
+            await self.note([row for row in started if row], "ok")
+        except Exception as problem:
+            log.warning("engine not reached for %s runs: %s", len(hints), type(problem).__name__)
 
-    def _row(self, run_id: str) -> EngineRow:
+    async def _told(self, row: EngineRow) -> EngineRow | None:
+        """Start or nudge; the row where that started something."""
+        with joined(run=row.run_id):
+            try:
+                if row.health != "not_started":
+                    await self.nudge(row)
+                    return None
+                await self._start(row)
+            except Exception as problem:
+                log.warning("engine not reached for run %s: %s", row.run_id, type(problem).__name__)
+                return None
+            return row
+
+    def _rows(self, run_ids: Sequence[str]) -> dict[str, EngineRow]:
         with self._store.reading() as connection:
-            return engine_row(connection, run_id)
+            return {row.run_id: row for row in engine_rows(connection, run_ids)}

@@ -106,7 +106,7 @@ class Sweep:
         """Re-checked under the lock: a run that ended meanwhile stays as it is."""
         health = await self.engine.health(row)
         if health in ("ok", "stuck"):
-            await self.engine.note(row, health)
+            await self.engine.note([row], health)
             return
         ended = health == "ended"
         with boundary("execution-gone", row.run_id):
