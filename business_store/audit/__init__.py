@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 from sqlalchemy import Connection, text
 
 from business_store.audit.approvals import APPROVALS
-from business_store.audit.check import Check, Violation, offending
+from business_store.audit.check import Check, Violation, offending, parts
 from business_store.audit.completeness import COMPLETENESS
 from business_store.audit.effects import EFFECTS
 from business_store.audit.history import HISTORY
@@ -22,16 +23,35 @@ CHECKS: tuple[Check, ...] = (*HISTORY, *IMMUTABILITY, *RETENTION, *APPROVALS, *E
 SWEPT_WITHIN = timedelta(minutes=5)
 """Age at which a lost hint should long have been repaired by the sweep."""
 
-SNAPSHOT = text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-PATIENT = text("SET LOCAL statement_timeout = 0")
+BEGIN = (
+    text("SET TRANSACTION READ ONLY"),
+    text("SET LOCAL statement_timeout = 0"),
+    text("SET LOCAL cursor_tuple_fraction = 1"),
+)
 
 
 def violations(connection: Connection, older_than: timedelta = SWEPT_WITHIN) -> Iterator[Violation]:
-    """Every violation in one snapshot, streamed. `connection` must not be in a transaction yet."""
-    connection.execute(SNAPSHOT)
-    connection.execute(PATIENT)
+    """Every violation, streamed. `connection` must not be in a transaction yet.
+
+    Each check looks at one instant, and at a large table in parts, each at an instant of its own: no snapshot is held
+    for long while others write.
+    """
     for check in CHECKS:
-        yield from offending(connection, check, older_than)
+        with _instant(connection):
+            bounds = parts(connection, check)
+        for part in bounds:
+            with _instant(connection):
+                yield from offending(connection, check, older_than, part)
+
+
+@contextmanager
+def _instant(connection: Connection) -> Iterator[None]:
+    try:
+        for statement in BEGIN:
+            connection.execute(statement)
+        yield
+    finally:
+        connection.rollback()
 
 
 def audit(connection: Connection, older_than: timedelta = SWEPT_WITHIN) -> list[Violation]:

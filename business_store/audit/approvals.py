@@ -38,6 +38,7 @@ APPROVALS = (
         "attempt",
         "every send was approved at that instant",
         """
+        WITH behind AS MATERIALIZED (SELECT id, person_behind(id) AS person FROM actor)
         SELECT operation_key || '/' || number, problem FROM (
             SELECT a.operation_key, a.number, CASE
                 WHEN d.id IS NULL THEN 'no decision'
@@ -50,14 +51,17 @@ APPROVALS = (
                 WHEN d.valid_until <= a.permitted_at THEN 'the approval had expired'
                 WHEN EXISTS (SELECT FROM revocation x WHERE x.decision_id = d.id AND x.at <= a.permitted_at)
                     THEN 'the approval was revoked'
-                WHEN person_behind(d.actor_id) = person_behind(r.requester) THEN 'approved by its requester'
-                WHEN EXISTS (SELECT FROM version_maker m
+                WHEN approver.person = requester.person THEN 'approved by its requester'
+                WHEN EXISTS (SELECT FROM version_maker m JOIN behind maker ON maker.id = m.actor_id
                     WHERE (m.request_id, m.number) = (o.request_id, o.input_version)
-                    AND person_behind(m.actor_id) = person_behind(d.actor_id)) THEN 'approved by its maker'
+                    AND maker.person = approver.person) THEN 'approved by its maker'
                 END AS problem
             FROM attempt a JOIN operation o ON o.key = a.operation_key JOIN request r ON r.id = o.request_id
             LEFT JOIN input_version v ON v.request_id = o.request_id AND v.number = o.input_version
             LEFT JOIN decision d ON d.id = a.decision_id
+            LEFT JOIN behind approver ON approver.id = d.actor_id
+            LEFT JOIN behind requester ON requester.id = r.requester
+            WHERE PART(a.operation_key)
         ) judged WHERE problem IS NOT NULL
         """,
     ),

@@ -87,7 +87,7 @@ COMPLETENESS = (
             SELECT run.request_id, e.run_id, e.seq, encode(convert_to(cast(word AS text), 'UTF8'), 'escape') AS word
             FROM event e JOIN run ON run.id = e.run_id,
                 jsonb_path_query(e.evidence, 'strict $.** ? (@.type() == "string")') AS word
-            WHERE cast(word AS text) !~ '^"[0-9a-f]{{64}}"$'
+            WHERE PART(e.run_id) AND cast(word AS text) !~ '^"[0-9a-f]{{64}}"$'
         )
         SELECT DISTINCT said.run_id || '/' || said.seq, 'holds a value of input version ' || input.number
         FROM said JOIN ({_STRINGS}) input USING (request_id) WHERE strpos(said.word, input.value) > 0

@@ -190,7 +190,7 @@ EFFECTS = (
         SELECT run.id, 'succeeded without an agreeing reading of ' || o.key
         FROM run JOIN event e ON e.run_id = run.id AND e.seq = run.seq
         JOIN operation o ON o.request_id = run.request_id AND o.outcome = 'accepted' AND o.created_at <= e.at
-        WHERE run.state = 'succeeded' AND run.kind <> 'rehearsal' AND coalesce((
+        WHERE PART(run.id) AND run.state = 'succeeded' AND run.kind <> 'rehearsal' AND coalesce((
             SELECT g.agrees FROM reading g WHERE g.run_id = run.id AND g.purpose = 'agreement'
             AND (g.system, g.reference) = (o.system, o.reference) ORDER BY g.id DESC LIMIT 1), false) = false
         """,

@@ -55,7 +55,8 @@ HISTORY = (
                 (array_agg(reason ORDER BY seq DESC))[1] AS reason
             FROM event WHERE run_id = run.id
         ) e ON true
-        WHERE (run.state, run.reason, run.seq) IS DISTINCT FROM (e.next, e.reason, e.last) OR e.events <> run.seq
+        WHERE PART(run.id)
+        AND ((run.state, run.reason, run.seq) IS DISTINCT FROM (e.next, e.reason, e.last) OR e.events <> run.seq)
         """,
     ),
     Check(
@@ -64,8 +65,9 @@ HISTORY = (
         "events follow on each other",
         """
         SELECT e.run_id || '/' || e.seq, format('follows on %s, which was %s', e.previous, former.next)
-        FROM event e LEFT JOIN event former ON former.run_id = e.run_id AND former.seq = e.seq - 1
-        WHERE e.previous IS DISTINCT FROM former.next OR (e.seq = 1 AND e.next <> 'queued')
+        FROM event e
+        LEFT JOIN event former ON former.run_id = e.run_id AND former.seq = e.seq - 1 AND PART(former.run_id)
+        WHERE PART(e.run_id) AND (e.previous IS DISTINCT FROM former.next OR (e.seq = 1 AND e.next <> 'queued'))
         """,
     ),
     Check(
@@ -75,7 +77,7 @@ HISTORY = (
         """
         SELECT e.run_id || '/' || e.seq, format('%s may not move a run from %s to %s', e.actor_kind, e.previous, e.next)
         FROM event e LEFT JOIN permitted_move m USING (actor_kind, previous, next)
-        WHERE e.previous IS NOT NULL AND m.next IS NULL
+        WHERE PART(e.run_id) AND e.previous IS NOT NULL AND m.next IS NULL
         """,
     ),
     Check(
@@ -95,9 +97,9 @@ HISTORY = (
                 THEN 'no next owner' END)
         FROM event e JOIN run ON run.id = e.run_id
         LEFT JOIN policy_version p ON p.process = run.process AND p.version = e.policy_version
-        WHERE e.request_id <> run.request_id OR e.correlation_id <> run.correlation_id OR p.version IS NULL
-        OR '' IN (e.step, e.reason, e.actor_id, e.actor_kind, e.workflow_version)
-        OR (e.next IN ('needs_operator', 'awaiting_review') AND coalesce(e.next_owner, '') = '')
+        WHERE PART(e.run_id) AND (e.request_id <> run.request_id OR e.correlation_id <> run.correlation_id
+        OR p.version IS NULL OR '' IN (e.step, e.reason, e.actor_id, e.actor_kind, e.workflow_version)
+        OR (e.next IN ('needs_operator', 'awaiting_review') AND coalesce(e.next_owner, '') = ''))
         """,
     ),
     Check(

@@ -72,12 +72,20 @@ IMMUTABILITY = (
     Check(
         "I3",
         "event",
+        "an event is what it was",
+        """
+        SELECT e.run_id || '/' || e.seq, 'has another hash' FROM event e WHERE PART(e.run_id)
+        AND e.hash <> sha256(e.previous_hash || convert_to(event_text(e), 'UTF8')) AND e.hash <> event_hash(e)
+        """,
+    ),
+    Check(
+        "I3",
+        "event",
         "the chain of hashes holds",
         """
-        SELECT e.run_id || '/' || e.seq, 'the hash chain is broken'
-        FROM event e LEFT JOIN event former ON former.run_id = e.run_id AND former.seq = e.seq - 1
-        WHERE e.hash <> event_hash(e)
-        OR e.previous_hash <> coalesce(former.hash, sha256(convert_to(e.run_id, 'UTF8')))
+        SELECT e.run_id || '/' || e.seq, 'the hash chain is broken' FROM event e
+        LEFT JOIN event former ON former.run_id = e.run_id AND former.seq = e.seq - 1 AND PART(former.run_id)
+        WHERE PART(e.run_id) AND e.previous_hash <> coalesce(former.hash, sha256(convert_to(e.run_id, 'UTF8')))
         """,
     ),
     Check(
@@ -86,7 +94,8 @@ IMMUTABILITY = (
         "a permit names the bytes that it permits",
         """
         SELECT e.run_id || '/' || e.seq, 'names other bytes than ' || coalesce(o.key, 'any operation')
-        FROM event e LEFT JOIN operation o ON o.key = e.evidence ->> 'operation' WHERE e.reason = 'permitted'
+        FROM event e LEFT JOIN operation o ON o.key = e.evidence ->> 'operation'
+        WHERE PART(e.run_id) AND e.reason = 'permitted'
         AND encode(o.content_sha256, 'hex') IS DISTINCT FROM e.evidence ->> 'content_sha256'
         """,
     ),
