@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from store_builder import VALUES, Book
 
 from business_store.actors import Actor
-from business_store.audit import CHECKS, SWEPT_WITHIN, violations
+from business_store.audit import CHECKS, SWEPT_WITHIN, check, violations
 from business_store.audit.check import offending
 from stack.postgres import EmbeddedPostgres
 
@@ -305,15 +305,60 @@ def test_values_of_another_request_are_no_leak(book: Book, reviewer: Actor) -> N
 
 
 def test_an_audit_locks_nobody_out(book: Book, reviewer: Actor) -> None:
-    """One snapshot: what commits meanwhile neither waits for it nor shows in it."""
-    book.straight(reviewer)
+    """What commits meanwhile waits for nothing, and what was broken before is found all the same."""
+    before = book.straight(reviewer)
     with book.forged() as connection:
         connection.execute("UPDATE subject_link SET live = false")
+        connection.execute("UPDATE run SET reason = 'other'")
     with book.store.reading() as connection:
         found = violations(connection)
         first = next(found)
         later = book.straight(reviewer, "502")
         with book.forged() as forger:
+            forger.execute("SET lock_timeout = '1s'")
+            forger.execute("LOCK TABLE notification IN ACCESS EXCLUSIVE MODE")
             forger.execute("UPDATE run SET reason = 'other' WHERE id = %s", [later])
-        assert later not in {violation.row for violation in (first, *found)}
+        assert {before} <= {violation.row for violation in (first, *found)}
     assert later in {violation.row for violation in book.audit()}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 1000])
+def test_in_parts_the_same_is_found_as_at_once(
+    book: Book, reviewer: Actor, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Parts end between two runs, wherever the rows are counted off."""
+    monkeypatch.setattr(check, "PART", rows)
+    runs = [book.straight(reviewer, object_id) for object_id in ("501", "502", "503")]
+    assert book.audit() == []
+    with book.forged() as connection:
+        connection.execute("UPDATE event SET at = at - interval '1 minute' WHERE seq = 3")
+        connection.execute("UPDATE attempt SET decision_id = NULL WHERE number = 1")
+    found = sorted(violation.row for violation in book.audit())
+    sends = [row[0] for row in book.rows("SELECT operation_key || '/1' FROM attempt")]
+    assert found == sorted([*(f"{run}/3" for run in runs), *sends])
+
+
+def test_the_text_of_an_event_is_what_its_hash_was_made_of(book: Book, reviewer: Actor, forger: Connection) -> None:
+    """For every column, empty or not, and whatever its evidence holds."""
+    told = """{"no": null, "text": "quote \\" back \\\\ slash \\u00e9 \\n", "deep": [{"no": null, "n": 1.50}]}"""
+    forger.execute(
+        text("UPDATE event SET evidence = cast(:told AS jsonb), reason = :odd, deadline = at, next_owner = 'a\"b'"),
+        {"told": told, "odd": "tab\tä€😀"},
+    )
+    forger.execute(text("UPDATE event SET hash = event_hash(event)"))
+    other = text(
+        "SELECT count(*) FROM event e WHERE hash <> sha256(previous_hash || convert_to(event_text(e), 'UTF8'))"
+    )
+    assert forger.execute(other).scalar_one() == 0
+    assert book.straight(reviewer)
+    assert book.rows(str(other))[0][0] == 0
+
+
+def test_the_text_of_an_event_names_every_column(forger: Connection) -> None:
+    forger.execute(text("UPDATE event SET deadline = at, next_owner = 'operator' WHERE seq = 3"))
+    keys = text("SELECT jsonb_object_keys(cast(event_text(e) AS jsonb)) FROM event e WHERE seq = 3")
+    named = forger.execute(keys).scalars()
+    columns = forger.execute(
+        text("SELECT column_name FROM information_schema.columns WHERE table_name = 'event'")
+    ).scalars()
+    assert {*named, "hash", "previous_hash"} == set(columns)
