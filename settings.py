@@ -79,6 +79,9 @@ class Settings(BaseSettings):
     sweep_patience: float = Field(10, ge=0, description="Age at which an unstarted run or unseen nudge is repeated")
     engine_check: float = Field(1_800, gt=0, description="Each open run's execution is looked at this often")
     activity_threads: int = Field(10, ge=1, le=200, description="Activities that one worker runs at once")
+    cached_runs: int = Field(
+        500, ge=1, description="Executions that one worker keeps in memory; any other one is replayed when it goes on"
+    )
 
     log_format: Literal["text", "json"] = Field("text", description="`text` for a terminal, `json` for a collector")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level that is logged")

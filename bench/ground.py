@@ -57,7 +57,7 @@ def ground(folder: Path) -> Iterator[Ground]:
         command = ["sandbox", "--port", str(sandbox_port), "--data", str(folder / "sandbox.sqlite")]
         stack.enter_context(program(command, environment, folder / "sandbox.log"))
         control = stack.enter_context(SandboxControl(f"http://127.0.0.1:{sandbox_port}"))
-        control.wait_until_healthy()
+        control.wait_until_healthy(120)
         _migrate(environment)
         gateway_url = f"http://127.0.0.1:{gateway_port}"
         url = PASSWORDS.url(APP_ROLE, postgres_port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +41,8 @@ WRITTEN = text("""
     SELECT count(DISTINCT xmin::text) FROM (
         SELECT xmin FROM run WHERE id = :run UNION ALL SELECT xmin FROM event WHERE run_id = :run
         UNION ALL SELECT xmin FROM decision WHERE run_id = :run UNION ALL SELECT xmin FROM attempt WHERE run_id = :run
-        UNION ALL SELECT a.xmin FROM answer a JOIN operation o ON o.key = a.operation_key WHERE o.run_id = :run) AS rows
+        UNION ALL SELECT a.xmin FROM answer a JOIN operation o ON o.key = a.operation_key WHERE o.run_id = :run
+        UNION ALL SELECT p.xmin FROM probe p JOIN operation o ON o.key = p.operation_key WHERE o.run_id = :run) AS rows
 """)
 OPEN = text("SELECT run_id, version, fingerprint FROM review WHERE status = 'open'")
 
@@ -114,6 +116,11 @@ class Onboardings:
         with self.store.reading() as connection:
             return str(connection.execute(NEWEST).scalar_one())
 
+    def probes(self) -> int:
+        """Look-ups that were recorded."""
+        with self.store.reading() as connection:
+            return int(connection.execute(text("SELECT count(*) FROM probe")).scalar_one())
+
     async def bare(self, companies: Sequence[str]) -> float:
         """Seconds for the bare workflow to do the same."""
         started = time.monotonic()
@@ -159,19 +166,20 @@ async def measure(ground: Ground, rounds: int, size: int) -> Measured:
         for number in range(rounds + 1):
             companies = [ground.sandbox.seed(COMPANY, actor="userId:61000001").company_id for _ in range(2 * size)]
             ours, bare = await both.ours(companies[:size]), await both.bare(companies[size:])
+            print(f"bench: round {number} of {rounds}", file=sys.stderr, flush=True)
             if number:
                 rates.append((size / ours, size / bare))
-        return Measured(rates, await _events(both), await _transactions(both))
+        return Measured(rates, await events(both), await transactions(both))
 
 
-async def _events(both: Onboardings) -> float:
+async def events(both: Onboardings) -> float:
     """Events in the history of a run of ours."""
     row = await asyncio.to_thread(lambda: both.row(both.newest()))
     described = await both.client.get_workflow_handle(both.engine.startable(row).workflow_id).describe()
     return described.history_length
 
 
-async def _transactions(both: Onboardings) -> float:
+async def transactions(both: Onboardings) -> float:
     """Committed transactions of the store that wrote a run of ours, by the transaction ids on its rows."""
     run_id = await asyncio.to_thread(both.newest)
     with both.store.reading() as connection:

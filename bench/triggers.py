@@ -6,10 +6,13 @@ import asyncio
 import itertools
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+
+import psycopg
 
 from bench.ground import APP, PORTAL, SECRET, Ground, answers, gateway, program, until
 from bench.load import load, prepared
@@ -18,6 +21,7 @@ from stack.ports import free_port
 from stack.postgres_binaries import binaries
 
 CLIENTS = 16
+STARTED_WITHIN = 300.0
 _ids = itertools.count(50_000_000_000)
 
 
@@ -55,7 +59,8 @@ def _bare(ground: Ground) -> Iterator[str]:
 
 
 def measure(ground: Ground, rounds: int, size: int) -> list[tuple[float, float]]:
-    """(ours, bare) in accepted triggers/s per round; both start what they accepted."""
+    """(ours, bare) in accepted triggers/s per round; both start what they accepted, and ours is waited for before the
+    other side has its turn."""
     figures = []
     with ExitStack() as stack:
         stack.enter_context(gateway(ground))
@@ -63,10 +68,18 @@ def measure(ground: Ground, rounds: int, size: int) -> list[tuple[float, float]]
         for number in range(rounds + 1):
             count = size if number else size // 5
             ours = _rate(url, [_signed(ground) for _ in range(count)])
+            until(lambda: _unstarted(ground) == 0, STARTED_WITHIN)
             other = _rate(bare, [prepared(bare, _body(), {}) for _ in range(count)])
+            print(f"bench: round {number} of {rounds}", file=sys.stderr, flush=True)
             if number:
                 figures.append((ours, other))
     return figures
+
+
+def _unstarted(ground: Ground) -> int:
+    with psycopg.connect(ground.superuser_dsn) as connection:
+        row = connection.execute("SELECT count(*) FROM run WHERE engine_health = 'not_started'").fetchone()
+    return row[0] if row else 0
 
 
 def _rate(url: str, requests: list[bytes]) -> float:

@@ -31,7 +31,13 @@ from settings import Settings
 
 ROOT = Path(__file__).parents[1]
 PART = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end: \2 -->\n)", re.DOTALL)
-UNITS = {"body_limit": "bytes", "database_pool": "connections", "retry_limit": "tries", "activity_threads": "threads"}
+UNITS = {
+    "body_limit": "bytes",
+    "database_pool": "connections",
+    "retry_limit": "tries",
+    "activity_threads": "threads",
+    "cached_runs": "executions",
+}
 TUTORIALS = ROOT / "tests" / "tutorials"
 
 

@@ -20,7 +20,7 @@ from business_store.actors import Actor
 from business_store.audit.immutability import ERASABLE, Payload
 from business_store.decisions import revoke_decision
 from business_store.erasing import erasable
-from business_store.intake import keep_receipt
+from business_store.inbox import keep_receipts
 from business_store.requests import insert_run, open_repair
 from business_store.views import run_view, version_inputs
 from domain.approvals import Outcome
@@ -229,7 +229,7 @@ def test_what_came_after_the_cutoff_stays_until_its_own_time(book: Book, reviewe
 def test_noise_goes_and_what_a_kept_request_came_with_stays(book: Book, reviewer: Actor) -> None:
     """A body with two elements belongs to both requests."""
     noise = Receipt("hubspot", b"noise", ReceiptVerdict.BAD_SIGNATURE)
-    book.store.write(lambda connection: keep_receipt(connection, noise))
+    book.store.write(lambda connection: keep_receipts(connection, [noise]))
     nobodys = changed("999", change=Change.PROPERTY, property_name="iban", dedupe_key="n", inputs={"name": "Nobody"})
     book.deliver(nobodys, body=b"nobody's")
     book.deliver(changed("801"), changed("802"), body=b"both")
