@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Row, text
 
-from business_store.intake import keep_receipt
+from business_store.inbox import keep_receipts
 from domain.callbacks import CallsBack, Disposition, Irrelevant, Told
 from domain.canonical import canonical_bytes, parse, sha256
 from domain.deliveries import Quarantined, Receipt, ReceiptVerdict
@@ -41,7 +41,7 @@ UNDERSTOOD = ("kind", "told_key", "reference")
 def hear(connection: Connection, receipt: Receipt, elements: Sequence[Element], provider: CallsBack) -> list[Heard]:
     """Keep the bytes, and each element of a genuine body once. In the order of keys, so that no two bodies lock each
     other out."""
-    receipt_id = keep_receipt(connection, receipt)
+    (receipt_id,) = keep_receipts(connection, [receipt])
     if receipt.verdict is not ReceiptVerdict.GENUINE:
         return []
     hearing = _Hearing(connection, receipt.source, receipt_id, provider)
