@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     fresh_for: float = Field(30, gt=0, description="Age of a CRM reading that a first send may rest on")
     retry_pause: float = Field(30, gt=0, description="Pause before a failed read is tried again by the run")
     retry_limit: int = Field(20, ge=1, description="Failed reads, or sends that never left, before a person is asked")
-    recheck: float = Field(3_600, gt=0, description="A waiting run looks at the store at least this often")
+    recheck: float = Field(21_600, gt=0, description="A waiting run looks at the store at least this often")
 
     review_deadline: float | None = Field(None, gt=0, description="Overrides the deadline that the process declares")
     decision_valid_for: float | None = Field(None, gt=0, description="Overrides the validity that the process declares")

@@ -14,7 +14,7 @@ QUICK = {
     "COUNTERFOIL_VISIBILITY_LAG": "0",
 }
 """The times after which a look-up is believed; waiting costs neither events nor transactions."""
-TASKS = {"method": "POST", "path_prefix": "/crm/v3/objects/tasks"}
+TASKS = {"method": "POST", "path_prefix": "/crm/objects/2026-09/tasks"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,8 @@ class Engine:
 
     async def note(self, rows: Sequence[EngineRow], health: str) -> None:
         """Write the health of these executions down, in one transaction."""
+        if not rows:
+            return
         with ExitStack() as entered:
             for row in rows:
                 entered.enter_context(boundary("note-health", row.run_id))

@@ -33,6 +33,8 @@ from workflows.starting import Reached
 
 log = logging.getLogger(__name__)
 Find = Callable[[Connection, timedelta], Sequence[EngineRow]]
+WELL = ("ok", "stuck")
+"""Health of an execution that is there."""
 CLOSED_WITHIN = timedelta(hours=1)
 """How far back each sweep looks for executions that somebody ended; older ones are found by the slow check."""
 
@@ -77,14 +79,14 @@ class Sweep:
             "nudged": lambda: self._each(unseen_nudges, self._nudge),
             "idle": lambda: self._each(approved_but_idle, self._nudge),
             "ended": self._ended,
-            "lost": lambda: self._each(unchecked, self._check),
+            "lost": self._lost,
             "read": self._read_closed,
             "callbacks": lambda: asyncio.to_thread(self.callbacks.once),
         }
 
     async def _each(self, find: Find, work: Callable[[EngineRow], Awaitable[object]]) -> int:
         """One row that fails is not in the way of the next, unless the whole engine is away."""
-        rows = await asyncio.to_thread(self._found, find, self.check_every if find is unchecked else self.patience)
+        rows = await asyncio.to_thread(self._found, find, self.patience)
         for row in rows:
             await work(row)
         return len(rows)
@@ -102,12 +104,31 @@ class Sweep:
         if await self.engine.nudge(row) is Reached.GONE:
             await self._check(row)
 
-    async def _check(self, row: EngineRow) -> None:
-        """Re-checked under the lock: a run that ended meanwhile stays as it is."""
+    async def _lost(self) -> int:
+        """Thousands of waiting runs are looked at in turn: what is well is written down together."""
+        rows = await asyncio.to_thread(self._found, unchecked, self.check_every)
+        well: dict[str, list[EngineRow]] = {health: [] for health in WELL}
+        try:
+            for row in rows:
+                await self._look_at(row, well)
+        finally:
+            for health, seen in well.items():
+                await self.engine.note(seen, health)
+        return len(rows)
+
+    async def _look_at(self, row: EngineRow, well: Mapping[str, list[EngineRow]]) -> None:
         health = await self.engine.health(row)
-        if health in ("ok", "stuck"):
-            await self.engine.note([row], health)
-            return
+        if health in WELL:
+            well[health].append(row)
+        else:
+            await self._gone(row, health)
+
+    async def _check(self, row: EngineRow) -> None:
+        health = await self.engine.health(row)
+        await (self.engine.note([row], health) if health in WELL else self._gone(row, health))
+
+    async def _gone(self, row: EngineRow, health: str) -> None:
+        """Re-checked under the lock: a run that ended meanwhile stays as it is."""
         ended = health == "ended"
         with boundary("execution-gone", row.run_id):
             await asyncio.to_thread(

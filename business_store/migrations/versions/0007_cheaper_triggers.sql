@@ -11,3 +11,7 @@ CREATE FUNCTION event_text(e event) RETURNS text LANGUAGE sql STABLE PARALLEL SA
         ', "request_id": ', to_json(e.request_id), ', "correlation_id": ', to_json(e.correlation_id),
         ', "policy_version": ', to_json(e.policy_version), ', "workflow_version": ', to_json(e.workflow_version), '}')
 $$;
+
+-- Whose execution was not looked at for long: found in order, without a look at all that is open or ever was.
+CREATE INDEX run_unchecked ON run (engine_checked_at) WHERE engine_health IN ('ok', 'stuck')
+    AND state NOT IN ('succeeded', 'failed', 'canceled', 'suppressed', 'expired');
