@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--smallest", action="store_true", help="only try whether everything can be measured")
     asked = parser.parse_args()
     if unknown := set(asked.groups) - GROUPS.keys():
-        parser.error(f"no such group: {', '.join(sorted(unknown))}")
+        parser.error(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
     sizes = SMALLEST if asked.smallest else Sizes()
     groups = asked.groups or [name for name in GROUPS if name != "growth" or sizes.longer]
     done = [measure(name, sizes) for name in groups]
