@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
+from activities.tools import Tools
 from domain.execution import Directive, Then
 from domain.records import Facts, Standing
 from domain.wording import details, shown_of, summary
@@ -21,9 +20,10 @@ SUPERSEDED = Directive(
 )
 
 
-def directive(facts: Facts, standing: Standing, link: str, recheck: timedelta) -> Directive:
+def directive(facts: Facts, standing: Standing, tools: Tools) -> Directive:
     """The activity's one result. A wait without an end of its own ends at the recheck."""
-    shown = shown_of(facts, standing)
+    shown, link = shown_of(facts, standing, tools.contracts), tools.run_link(facts.run.id)
+    recheck = tools.waits.recheck
     until = standing.until
     if standing.then in (Then.WAIT, Then.REVIEW):
         until = min(until, facts.now + recheck) if until is not None else facts.now + recheck

@@ -125,5 +125,4 @@ class Steps:
             raise defect(problem) from None
 
     def _told(self, facts: Facts, standing: Standing) -> Directive:
-        link = self._tools.run_link(facts.run.id)
-        return directive(facts, standing, link, self._tools.waits.recheck)
+        return directive(facts, standing, self._tools)

@@ -32,7 +32,7 @@ def _instant(moment: datetime | None) -> str | None:
 def run_view(connection: Connection, run_id: str, contracts: Mapping[str, tuple[Contract, ...]]) -> dict[str, Any]:
     """One run as every door shows it. `contracts` by `system.operation` give the resend window. Raises NotFound."""
     facts = read_facts(connection, run_id)
-    run, shown = facts.run, shown_of(facts, Standing(facts.run, Then.GO_ON))
+    run, shown = facts.run, shown_of(facts, Standing(facts.run, Then.GO_ON), contracts)
     return {
         "run": run.id,
         "request": run.request_id,
@@ -168,6 +168,7 @@ class RunFilter:
     owner: str | None = None
     before: str | None = None
     limit: int = 50
+    reason: str | None = None
 
 
 LIST = text("""
@@ -178,6 +179,7 @@ LIST = text("""
     AND (cast(:process AS text) IS NULL OR run.process = :process)
     AND (cast(:business_key AS text) IS NULL OR request.business_key = :business_key)
     AND (cast(:owner AS text) IS NULL OR run.next_owner = :owner)
+    AND (cast(:reason AS text) IS NULL OR run.reason = :reason)
     AND (cast(:before AS text) IS NULL OR (run.created_at, run.id) <
         (SELECT created_at, id FROM run WHERE id = :before))
     ORDER BY run.created_at DESC, run.id DESC LIMIT :limit

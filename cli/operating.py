@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from business_store.actors import Actor
 from business_store.requests import Asked, start_run
-from business_store.resolving import ResolutionAsked, Resolved, resolve
+from business_store.resolving import Contracts, ResolutionAsked, Resolved, resolve
 from business_store.runs import lock_run
 from cli.answering import Answer, command
 from cli.engine import tell_engine
@@ -76,7 +76,7 @@ def resolve_(
 ) -> Answer:
     """Resolve a run that needs an operator."""
     asked = ResolutionAsked(run, action, reason, evidence, reference, operation)
-    return _resolved(token_file, run, lambda connection, actor: resolve(connection, actor, asked))
+    return _resolved(token_file, run, lambda connection, actor, known: resolve(connection, actor, asked, known))
 
 
 def resume(
@@ -90,7 +90,7 @@ def resume(
     The same as `resolve RUN retry`, for a run whose execution was lost.
     """
 
-    def work(connection: Connection, actor: Actor) -> Resolved:
+    def work(connection: Connection, actor: Actor, known: Contracts) -> Resolved:
         found = lock_run(connection, run)
         if found.reason != LOST:
             raise ResolutionRefused(
@@ -99,15 +99,15 @@ def resume(
                 state=found.state,
                 reason=found.reason,
             )
-        return resolve(connection, actor, ResolutionAsked(run, Action.RETRY, reason, evidence))
+        return resolve(connection, actor, ResolutionAsked(run, Action.RETRY, reason, evidence), known)
 
     return _resolved(token_file, run, work)
 
 
-def _resolved(token_file: Path | None, run_id: str, work: Callable[[Connection, Actor], Resolved]) -> Answer:
+def _resolved(token_file: Path | None, run_id: str, work: Callable[[Connection, Actor, Contracts], Resolved]) -> Answer:
     with session() as parts:
         actor = acting(parts, token_file)
-        resolved = parts.store.once(lambda connection: work(connection, actor))
+        resolved = parts.store.once(lambda connection: work(connection, actor, parts.contracts()))
         tell_engine(parts, run_id)
     return Answer(asdict(resolved), [_said(resolved)])
 

@@ -90,6 +90,13 @@ class CommitUnknown(CounterfoilError):
     code = "commit_unknown"
 
 
+class StoreAway(CounterfoilError):
+    """The store could not take this item of several; `why` says what was the matter."""
+
+    status = 503
+    code = "store_away"
+
+
 class Superseded(CounterfoilError):
     """A newer engine execution owns this run; this one may add answers and readings only."""
 

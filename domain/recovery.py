@@ -26,9 +26,17 @@ from domain.contracts import (
     Upsert,
 )
 from domain.history import MAX_FAILED_LOOKUPS, History, proved_unexecuted, window_end
-from domain.signals import Doubt, Evidence, Probe, Signal
+from domain.signals import Attempt, Doubt, Evidence, Probe, Signal
 
-__all__ = ["MAX_FAILED_LOOKUPS", "MAX_SENDS", "may_open_generation", "proved_unexecuted", "settle", "window_end"]
+__all__ = [
+    "MAX_FAILED_LOOKUPS",
+    "MAX_SENDS",
+    "may_execute_until",
+    "may_open_generation",
+    "proved_unexecuted",
+    "settle",
+    "window_end",
+]
 
 MAX_SENDS = 100
 """Sends of one operation, refused ones included, before a person is asked: about fifteen hours of backing off."""
@@ -46,6 +54,24 @@ def settle(contracts: Sequence[Contract], evidence: Evidence, now: datetime) -> 
     if not history.attempts:
         return AskOperator("never_sent")
     return _by_refusals(history) if not history.unresolved else _by_contracts(history)
+
+
+def may_execute_until(contracts: Sequence[Contract], evidence: Evidence) -> datetime | None:
+    """Until when a send without a conclusive answer may still take effect: the end of its lease and H after it.
+
+    H is the longest settle time that the contracts declare. None where every send was answered conclusively.
+    """
+    settle_time = max((getattr(each, "settle", timedelta(0)) for each in contracts), default=timedelta(0))
+    open_ends = [attempt.lease_until for attempt in evidence.attempts if not _concluded(attempt)]
+    return max(open_ends) + settle_time if open_ends else None
+
+
+CONCLUSIVE = frozenset(Signal) - {Signal.UNKNOWN, Signal.BUSY}
+"""Answers that were made when the request was over, whatever it had done."""
+
+
+def _concluded(attempt: Attempt) -> bool:
+    return any(recorded.answer.signal in CONCLUSIVE for recorded in attempt.answers)
 
 
 def may_open_generation(contracts: Sequence[Contract], evidence: Evidence, now: datetime, reversed_: bool) -> bool:

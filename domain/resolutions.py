@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
+from domain.contracts import AskOperator, Contract
+from domain.records import Facts, Operation
+from domain.recovery import settle
 from domain.states import RunState
 
 
@@ -27,13 +32,44 @@ MEANING: dict[Action, str] = {
 }
 
 
-def permitted_actions(state: RunState, in_doubt: Sequence[str]) -> tuple[Action, ...]:
-    """The resolutions of a run in this state whose operations with these keys are in doubt.
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """An operation in doubt. `automatic`: the settle function has a permitted action for it; `seen`: it did happen."""
 
-    An operation in doubt must be settled before anything else: neither a new look nor an end makes it known.
+    key: str
+    automatic: bool = False
+    seen: bool = False
+
+
+def doubts(facts: Facts, contracts: Mapping[str, tuple[Contract, ...]]) -> tuple[Doubtful, ...]:
+    """What a person or automation must settle first. `contracts` by `system.operation`."""
+    return tuple(
+        Doubtful(
+            operation.key,
+            _automatic(operation, contracts.get(f"{operation.system}.{operation.kind}", ()), facts.now),
+            operation.evidence.effect_seen,
+        )
+        for operation in facts.in_doubt()
+    )
+
+
+def _automatic(operation: Operation, contracts: tuple[Contract, ...], now: datetime) -> bool:
+    """The very function that chooses automatic actions says whether it has one left."""
+    if operation.outcome != "unknown" or not contracts:
+        return False
+    return not isinstance(settle(contracts, operation.evidence, now), AskOperator)
+
+
+def permitted_actions(state: RunState, in_doubt: Sequence[Doubtful]) -> tuple[Action, ...]:
+    """The resolutions of a run in this state with these operations in doubt.
+
+    An operation in doubt must be settled before anything else: no end makes it known, and a new look only where
+    automation has a permitted action left. Nobody's word takes back what was seen.
     """
     if state is not RunState.NEEDS_OPERATOR:
         return ()
-    if in_doubt:
-        return (Action.CONFIRM, Action.NOT_EXECUTED, Action.WRITE_OFF)
-    return (Action.RETRY, Action.FAIL)
+    if not in_doubt:
+        return (Action.RETRY, Action.FAIL)
+    absent = () if all(each.seen for each in in_doubt) else (Action.NOT_EXECUTED,)
+    again = (Action.RETRY,) if all(each.automatic for each in in_doubt) else ()
+    return (Action.CONFIRM, *absent, Action.WRITE_OFF, *again)

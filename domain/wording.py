@@ -5,14 +5,15 @@ The three waits never share wording or action: one waits for an approval, one fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from domain.contracts import Contract
 from domain.execution import Then
 from domain.reasons import meaning
 from domain.records import Facts, Standing
-from domain.resolutions import MEANING, Action, permitted_actions
+from domain.resolutions import MEANING, Action, Doubtful, doubts, permitted_actions
 from domain.states import RunState
 
 S = RunState
@@ -67,12 +68,12 @@ class Shown:
     deadline: datetime | None
     version: int
     fingerprint: str
-    in_doubt: Sequence[str] = ()
+    in_doubt: Sequence[Doubtful] = ()
     problems: Sequence[str] = ()
     next_look: datetime | None = None
 
 
-def shown_of(facts: Facts, standing: Standing) -> Shown:
+def shown_of(facts: Facts, standing: Standing, contracts: Mapping[str, tuple[Contract, ...]]) -> Shown:
     """What is shown of a run that stands so. `facts` may be older than the standing: what it settled is left out."""
     run, target = standing.run, facts.target
     return Shown(
@@ -84,7 +85,7 @@ def shown_of(facts: Facts, standing: Standing) -> Shown:
         deadline=run.deadline,
         version=target.version.number if target else 0,
         fingerprint=target.version.fingerprint if target else "",
-        in_doubt=tuple(each.key for each in facts.in_doubt() if each.key != standing.settled),
+        in_doubt=tuple(each for each in doubts(facts, contracts) if each.key != standing.settled),
         problems=target.problems if target else (),
         next_look=standing.until if standing.then is Then.WAIT else None,
     )

@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from business_store.database import STORE_AWAY, away_because
 from composition import Parts
 from domain.errors import CounterfoilError
+from gateway.bulk import bulk_routes
 from gateway.callbacks import Caller, Hearing, callback_routes, stripe_caller
 from gateway.observing import Observed
 from gateway.pages import refusal_page, wants_page
@@ -47,7 +48,9 @@ def application(parts: Parts) -> FastAPI:
     app.include_router(trigger_routes(intake, sources))
     hearing = Hearing(parts.store, parts.processes, parts.settings.body_limit, reach)
     app.include_router(callback_routes(hearing, callers(parts)))
-    app.include_router(run_routes(RunDesk(parts.store, parts.terms, parts.contracts(), reach)))
+    desk = RunDesk(parts.store, parts.terms, parts.contracts(), reach)
+    app.include_router(run_routes(desk))
+    app.include_router(bulk_routes(desk))
     _health(app, parts, reach)
     app.add_middleware(Observed)
     app.add_exception_handler(CounterfoilError, _refused)

@@ -95,11 +95,16 @@ class RevocationBody(BaseModel):
 def run_routes(desk: RunDesk) -> APIRouter:
     """All routes below `/runs`."""
     router = APIRouter(prefix="/runs", tags=["runs"])
-    caller = Depends(_caller(desk.store))
+    caller = caller_of(desk.store)
     _reading(router, desk, caller)
     _deciding(router, desk, caller)
     _operating(router, desk, caller)
     return router
+
+
+def caller_of(store: Store) -> Any:  # noqa: ANN401 (FastAPI's own marker)
+    """The actor whose token a request bears."""
+    return Depends(_caller(store))
 
 
 def _caller(store: Store) -> Callable[..., Actor]:
@@ -145,6 +150,7 @@ class _Wanted(BaseModel):
     process: Plain | None = None
     business_key: Plain | None = None
     owner: Plain | None = None
+    reason: Plain | None = None
     before: Plain | None = None
     limit: int = Field(50, ge=1, le=200)
 
@@ -175,7 +181,7 @@ def _operating(router: APIRouter, desk: RunDesk, caller: Any) -> None:  # noqa: 
     ) -> dict[str, Any]:
         asked = ResolutionAsked(run_id, body.action, body.reason, body.evidence, body.reference, body.operation)
         with boundary("resolve", run_id):
-            resolved = desk.store.once(lambda connection: resolve(connection, actor, asked))
+            resolved = desk.store.once(lambda connection: resolve(connection, actor, asked, desk.contracts))
         later.add_task(desk.reach, run_id)
         return asdict(resolved)
 

@@ -14,6 +14,12 @@ WHY = ("--reason", "asked the provider", "--evidence", "ticket 4711", "--json")
 PROCESS = "partner-onboarding"
 
 
+LONG_AGO = """
+    UPDATE attempt SET permitted_at = permitted_at - interval '1 hour', send_before = send_before - interval '1 hour',
+        lease_until = lease_until - interval '1 hour'
+"""
+
+
 @pytest.fixture
 def in_doubt(book: Book, supervisor: Who) -> str:
     """A run whose task may or may not have been made; only an operator can tell."""
@@ -26,6 +32,7 @@ def in_doubt(book: Book, supervisor: Who) -> str:
     assert book.run(run_id).state == "needs_operator"
     with book.forged() as connection:
         connection.execute("UPDATE operation SET in_flight_until = now() WHERE in_flight_until IS NOT NULL")
+        connection.execute(LONG_AGO)
     return run_id
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from domain.reasons import MEANING
-from domain.resolutions import Action
+from domain.resolutions import Action, Doubtful
 from domain.states import TERMINAL, RunState
 from domain.wording import EXPLAINED, SHOWN_AS, Shown, details, next_actions, says, summary, waiting_for
 
@@ -55,8 +55,8 @@ def test_details_name_state_reason_times_and_the_run(state: RunState) -> None:
     assert [action for action in next_actions(shown(state)) if action not in text] == []
 
 
-@pytest.mark.parametrize("in_doubt", [(), ("op-1",)], ids=["nothing in doubt", "in doubt"])
-def test_every_resolution_says_what_it_tells_us(in_doubt: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("in_doubt", [(), (Doubtful("op-1", automatic=True),)], ids=["nothing in doubt", "in doubt"])
+def test_every_resolution_says_what_it_tells_us(in_doubt: tuple[Doubtful, ...]) -> None:
     asked = shown(S.NEEDS_OPERATOR, in_doubt=in_doubt)
     text = details(asked, LINK)
     assert [action for action in next_actions(asked) if f"- {says(action)}: `{action}`" not in text] == []

@@ -320,3 +320,32 @@ def test_an_immaterial_change_in_flight_opens_no_revision(shared: World) -> None
     shown = shared.agrees(subject.run_id)
     listed = shared.http.get("/runs", params={"business_key": shown["business_key"]}).json()
     assert [run["kind"] for run in listed] == ["original"]
+
+
+def test_many_resolutions_in_one_request_are_answered_one_by_one(shared: World, bulk: list[str]) -> None:
+    items = [{"run": run_id, "action": "fail", "reason": "given up", "evidence": "ticket 4711"} for run_id in bulk]
+    items.insert(1, {**items[0], "run": "run-unheard-of"})
+    headers = {"Authorization": f"Bearer {shared.actor('otto', 'operator')}"}
+    first = shared.http.post("/resolutions", json=items, headers=headers)
+    assert first.status_code == 200, first.text
+    assert [(each["run"], each["status"]) for each in first.json()] == [
+        (bulk[0], 200), ("run-unheard-of", 404), (bulk[1], 200)
+    ]  # fmt: skip
+    again = shared.http.post("/resolutions", json=items, headers=headers).json()
+    assert [each.get("repeated") for each in again] == [True, None, True]
+    assert [each.get("id") for each in again] == [each.get("id") for each in first.json()]
+    for run_id in bulk:
+        shared.wait_state(run_id, "failed")
+        shared.agrees(run_id, "failed", accounts=0, tasks=0)
+    stranger = {"Authorization": f"Bearer {shared.actor('sabine', 'supervisor')}"}
+    assert {each["status"] for each in shared.http.post("/resolutions", json=items, headers=stranger).json()} == {403}
+
+
+@pytest.fixture
+def bulk(shared: World) -> list[str]:
+    """Two runs whose account was refused."""
+    subjects = _submitted(shared, 2, partner_email="konto@partner..example")
+    for subject in subjects:
+        shared.approve(subject.run_id)
+        shared.wait_state(subject.run_id, "needs_operator", reason="provider_rejected")
+    return [subject.run_id for subject in subjects]

@@ -281,7 +281,12 @@ class Book:
     def resolve(self, run_id: str, by: Actor, action: Action, reference: str | None = None) -> Resolved:
         """An operator's word, with reason and evidence."""
         asked = ResolutionAsked(run_id, action, "asked the provider", "ticket 4711", reference)
-        return self.store.write(lambda connection: resolve(connection, by, asked))
+        return self.store.write(lambda connection: resolve(connection, by, asked, self.declared))
+
+    @property
+    def declared(self) -> dict[str, tuple[Contract, ...]]:
+        """The contracts by `system.operation`, as the doors know them."""
+        return {f"{e.system}.{e.operation}": self.contracts[e.step] for e in self.process.effects}
 
     def agree(self, run_id: str, differing: Sequence[str] = ()) -> Standing:
         """Read every record back and compare."""

@@ -236,7 +236,7 @@ def resolution(action: Action, reference: str | None = None, by: str = "olaf") -
     def work(at: Written) -> object:
         wanted = ResolutionAsked(at.run_id, action, "asked the provider", "ticket 4711", reference)
         who = at.book.actor(by)
-        return at.book.store.once(lambda connection: resolve(connection, who, wanted))
+        return at.book.store.once(lambda connection: resolve(connection, who, wanted, at.book.declared))
 
     return work
 
