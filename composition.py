@@ -12,18 +12,22 @@ from temporalio.client import Client
 
 from activities.steps import Steps
 from activities.tools import Tools, Waits
+from business_store.credentials import StoredCredential
 from business_store.database import STORE_AWAY, Store
 from business_store.gauges import Gauges, look
 from business_store.ledger import Ledger
 from business_store.reviews import ReviewTerms
 from business_store.settlements import Patience
+from connectors.credentials import Renewable
 from connectors.hubspot import HubSpot
 from connectors.hubspot_contracts import HubSpotTimes
+from connectors.hubspot_oauth import HubSpotTokens
 from connectors.stripe import Stripe
 from connectors.stripe_callbacks import StripeCallbacks
 from connectors.stripe_contracts import StripeTimes
 from domain.callbacks import CallsBack
 from domain.contracts import Contract
+from domain.credentials import Credential
 from domain.permits import Timing
 from domain.ports import Connector, Crm
 from domain.process import Process
@@ -79,11 +83,21 @@ class Parts:
         s = self.settings
         return HubSpot(
             s.hubspot_base_url,
-            s.hubspot_token.get_secret_value(),
+            self._hubspot_credential(),
             portal_id=s.hubspot_portal_id,
             app_id=s.hubspot_app_id,
             times=hubspot_times(s),
         )
+
+    def _hubspot_credential(self) -> Credential | str:
+        """OAuth where it is set up, else the private app token."""
+        s = self.settings
+        if s.hubspot_oauth is None:
+            return s.hubspot_token.get_secret_value() if s.hubspot_token else ""
+        client_id, secret, refresh = s.hubspot_oauth
+        vault = StoredCredential(self.store, "hubspot", s.hubspot_portal_id, refresh)
+        tokens = HubSpotTokens(s.hubspot_base_url, client_id, secret, _seconds(s.read_timeout))
+        return Renewable(vault, tokens, _seconds(s.read_timeout))
 
     @cached_property
     def stripe(self) -> Stripe:

@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 STACK_DATA = "COUNTERFOIL_DATA", ".counterfoil"
@@ -42,7 +43,12 @@ class Settings(BaseSettings):
     body_limit: int = Field(2_000_000, ge=1_000, description="Largest accepted request body in bytes")
 
     hubspot_base_url: str = Field("https://api.hubapi.com", description="HubSpot API")
-    hubspot_token: SecretStr = Field(description="Private app token")
+    hubspot_token: SecretStr | None = Field(None, description="Private app token; or the three settings of OAuth")
+    hubspot_client_id: str | None = Field(None, description="OAuth client id")
+    hubspot_oauth_secret: SecretStr | None = Field(None, description="OAuth client secret")
+    hubspot_refresh_token: SecretStr | None = Field(
+        None, description="First OAuth refresh token; from then on the store's counts"
+    )
     hubspot_client_secret: SecretStr = Field(
         description="Secret that signs HubSpot's webhooks; several, comma separated"
     )
@@ -90,6 +96,20 @@ class Settings(BaseSettings):
     worker_health_port: int = Field(0, ge=0, le=65535, description="Port of the worker's health and metrics; 0: off")
     engine_metrics_port: int = Field(0, ge=0, le=65535, description="Port of the Temporal SDK's metrics; 0: off")
 
+    @model_validator(mode="after")
+    def _one_credential(self) -> Settings:
+        if self.hubspot_token is None and self.hubspot_oauth is None:
+            raise PydanticCustomError("hubspot_token", "Field required, or all three settings of OAuth")
+        return self
+
+    @property
+    def hubspot_oauth(self) -> tuple[str, str, str] | None:
+        """Client id, client secret and first refresh token, where all are set."""
+        secret, refresh = self.hubspot_oauth_secret, self.hubspot_refresh_token
+        if self.hubspot_client_id is None or secret is None or refresh is None:
+            return None
+        return self.hubspot_client_id, secret.get_secret_value(), refresh.get_secret_value()
+
     @cached_property
     def lease(self) -> timedelta:
         """From permit to the end of the time in which the request may be in flight."""
@@ -97,7 +117,7 @@ class Settings(BaseSettings):
 
 
 def _named(problem: Mapping[str, object]) -> str:
-    location = problem["loc"]
+    location = problem["loc"] or ("hubspot_token",)
     name = str(location[0]) if isinstance(location, tuple) and location else "?"
     return f"COUNTERFOIL_{name.upper()}: {problem['msg']}"
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from activities.questions import Questions
 from activities.snapshots import Snapshots
 from activities.tools import Tools
+from activities.turns import Turns
 from domain.boundaries import boundary
 from domain.contracts import Contract, Keyed, ProbeAt, Resend
 from domain.effects import context_of, inputs_of, target_of
@@ -113,7 +114,14 @@ class _Making:
         same = line is not None and line.generation == generation
         content = content_of(line) if line is not None and same else self._rendered(facts, key)
         return Sendable(
-            self.effect.step, self.effect.system, self.effect.operation, key, generation, content, self.declared
+            self.effect.step,
+            self.effect.system,
+            self.effect.operation,
+            key,
+            generation,
+            content,
+            self.declared,
+            self.connector.scope,
         )
 
     def _rendered(self, facts: Facts, key: str) -> bytes:
@@ -123,6 +131,9 @@ class _Making:
 
     def send(self, facts: Facts) -> Kept:
         """Permit, then at most one request. The send that seals takes a fresh reading with it into the permit."""
+        waiting = Turns(self.tools).not_yet(self.call, facts, (facts.subject.system,)) if _seals(facts) else None
+        if waiting is not None:
+            return waiting
         taken = self.snapshots.take(facts, self.process) if _seals(facts) else None
         started = time.monotonic()
         wanted = PermitWanted(self.sendable, self.tools.timing, uuid.uuid4().hex)
@@ -132,7 +143,7 @@ class _Making:
                 PERMITS_REFUSED.labels(given.refused or "held").inc()
             return facts, given
         answer = self._answer(given, facts, started)
-        answered = Answered(uuid.uuid4().hex, given.sendable.key, given.permitted.attempt, answer)
+        answered = Answered(uuid.uuid4().hex, given.sendable.key, given.permitted.attempt, answer, given.sendable.scope)
         line = Line(given.sendable.key, self.contracts)
         return self._saved(lambda: self.tools.ledger.save_answer(self.call, self.process, answered, line))
 

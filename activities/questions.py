@@ -7,6 +7,7 @@ from typing import Any
 
 from activities.snapshots import Snapshots
 from activities.tools import Tools
+from activities.turns import Turns
 from domain.execution import StepCall, Then
 from domain.process import Process
 from domain.records import Facts, Standing
@@ -28,6 +29,9 @@ class Questions:
         Raises ReadFailed, SubjectGone.
         """
         read = always or facts.unread > 0 or facts.run.state is RunState.RETRYING
+        waiting = Turns(self.tools).not_yet(call, facts, (facts.subject.system,)) if read else None
+        if waiting is not None:
+            return waiting
         taken = self.snapshots.take(facts, process) if read else None
         return self.tools.ledger.begin(call, process, taken)
 

@@ -15,8 +15,9 @@ from activities.failures import QUICK_READS, defect, store_gone, try_again
 from activities.questions import Questions
 from activities.snapshots import Snapshots
 from activities.tools import Tools
+from activities.turns import Turns
 from domain.boundaries import boundary
-from domain.errors import ReadFailed, SubjectGone, Superseded
+from domain.errors import CredentialRefused, ReadFailed, SubjectGone, Superseded, Throttled
 from domain.execution import Directive, StepCall, Then
 from domain.process import Process
 from domain.records import Facts, Standing
@@ -33,7 +34,7 @@ class Steps:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        snapshots = Snapshots(tools.crms)
+        snapshots, self._turns = Snapshots(tools.crms), Turns(tools)
         self._questions = Questions(tools, snapshots)
         self._effects = Effects(tools, snapshots, self._questions)
         self._agreement = Agreement(tools, snapshots)
@@ -69,6 +70,10 @@ class Steps:
         facts, standing = self._questions.answered(call, facts, process)
         if standing.then is not Then.GO_ON:
             return facts, standing
+        systems = {facts.subject.system, *(effect.system for effect in process.effects)}
+        waiting = self._turns.not_yet(call, facts, systems)
+        if waiting is not None:
+            return waiting
         taken, compared = self._agreement.compare(facts, process)
         return self._tools.ledger.conclude(call, process, taken, compared)
 
@@ -97,7 +102,7 @@ class Steps:
         except SubjectGone:
             return self._told(*self._tools.ledger.ask_operator(call, process, "subject_gone"))
         except ReadFailed as refused:
-            return self._read_failed(call, process, refused)
+            return self._read_failed(call, facts, process, refused)
         except self._tools.store_away:
             raise
         except Exception as problem:
@@ -109,7 +114,10 @@ class Steps:
             return self._tools.ledger.look(call)
         return work(facts, process)
 
-    def _read_failed(self, call: StepCall, process: Process[Any], refused: ReadFailed) -> Directive:
+    def _read_failed(self, call: StepCall, facts: Facts, process: Process[Any], refused: ReadFailed) -> Directive:
+        if isinstance(refused, CredentialRefused | Throttled):
+            about = self._turns.account(str(refused.fields.get("system") or facts.subject.system))
+            return self._told(*self._tools.ledger.read_refused(call, about, refused))
         if activity.info().attempt < QUICK_READS and call.quick_reads:
             raise try_again(refused) from None
         return self._told(*self._tools.ledger.retry_later(call, process, refused.code))

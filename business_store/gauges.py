@@ -48,6 +48,8 @@ LOOK = text(f"""
         WHERE projected_seq < run.seq AND kind <> 'rehearsal') p) AS unprojected,
     (SELECT jsonb_object_agg(name, extract(epoch FROM clock_timestamp() - finished_at)) FROM lease
         WHERE finished_at IS NOT NULL) AS loops,
+    (SELECT jsonb_agg(to_jsonb(h)) FROM (
+        SELECT system, scope, held AS reason FROM shared_limit WHERE held IS NOT NULL ORDER BY 1, 2) h) AS holds,
     (SELECT count(*) FROM run WHERE engine_health IN ('lost', 'stuck') AND {OPEN}) AS unwell
 """)
 
@@ -94,6 +96,8 @@ class Gauges:
     loops: Mapping[str, float]
     unwell: int
     """Open runs whose execution is lost or stuck."""
+    holds: Sequence[Mapping[str, str]] = ()
+    """Accounts that every run waits for, by `system`, `scope` and `reason`."""
 
 
 def look(connection: Connection, contracts: Mapping[str, Sequence[Contract]]) -> Gauges:
@@ -105,6 +109,7 @@ def look(connection: Connection, contracts: Mapping[str, Sequence[Contract]]) ->
         **{name: _backlog(row[name]) for name in ("unstarted", "unseen", "unread", "unprojected")},
         loops={name: float(seconds) for name, seconds in (row["loops"] or {}).items()},
         unwell=row["unwell"],
+        holds=row["holds"] or (),
     )
 
 

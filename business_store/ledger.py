@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
@@ -15,7 +16,8 @@ from business_store.agreement import conclude
 from business_store.database import Store
 from business_store.facts import owned_facts, read_facts
 from business_store.late_evidence import answered_late
-from business_store.operations import permit, record_answer, record_probe, throttle, unsealed
+from business_store.limits import CREDENTIAL_REFUSED, respect, respect_read, turn_of
+from business_store.operations import permit, record_answer, record_probe, unsealed
 from business_store.requests import relink
 from business_store.reviews import ReviewTerms, ensure_review
 from business_store.runs import Move, move, move_through_running, want_nudge
@@ -23,14 +25,13 @@ from business_store.settlements import Patience, apply_settlement
 from business_store.versions import record_snapshot
 from domain.approvals import NotCovered
 from domain.boundaries import boundary
-from domain.errors import Superseded
+from domain.errors import ReadFailed, Superseded
 from domain.execution import StepCall, Then
 from domain.operations import Answered, Granted, Line, Looked, PermitAsked, PermitWanted, Sendable, evidence_of
-from domain.permits import Follow, FreshReading, Refused
+from domain.permits import Follow, FreshReading, Refused, Turn
 from domain.process import Process
 from domain.records import Compared, Facts, Run, Standing, Taken
 from domain.recovery import window_end
-from domain.signals import Signal
 from domain.states import ASKING, RunKind, RunState
 
 T = TypeVar("T")
@@ -158,14 +159,11 @@ class Ledger:
     def save_answer(self, call: StepCall, process: Process[Any], answered: Answered, line: Line) -> Kept:
         """Record an answer and settle; it is kept even when another execution owns the run (then raises Superseded)."""
 
-        def keep(connection: Connection) -> None:
-            record_answer(connection, answered)
-            wait = answered.answer.retry_after
-            if answered.answer.signal is Signal.THROTTLED and wait is not None:
-                throttle(connection, process.effect(call.step).system, wait)
+        def shared(connection: Connection) -> None:
+            respect(connection, process.effect(call.step).system, answered.scope, answered.answer)
 
         with boundary("save-answer", call.run_id):
-            return self._keep(call, process, keep, line)
+            return self._keep(call, process, lambda connection: record_answer(connection, answered), line, shared)
 
     def save_probe(self, call: StepCall, process: Process[Any], looked: Looked, line: Line) -> Kept:
         """Record a look-up and settle; kept like an answer."""
@@ -173,13 +171,22 @@ class Ledger:
             return self._keep(call, process, lambda connection: record_probe(connection, looked), line)
 
     def _keep(
-        self, call: StepCall, process: Process[Any], record: Callable[[Connection], None], line: Line
+        self,
+        call: StepCall,
+        process: Process[Any],
+        record: Callable[[Connection], None],
+        line: Line,
+        shared: Callable[[Connection], None] = lambda connection: None,
     ) -> tuple[Facts, Standing]:
-        """Evidence commits whoever owns the run by now; only the transition needs the owner."""
+        """Evidence commits whoever owns the run by now; only the transition needs the owner.
+
+        `shared` is what it means to all runs: under the run's own lock, since a permit takes the two in that order.
+        """
 
         def transaction(connection: Connection) -> tuple[Facts, Standing | None]:
             record(connection)
             facts, owned = owned_facts(connection, call.run_id, call.execution)
+            shared(connection)
             if owned:
                 return facts, self._settled(connection, facts, process, line)
             if facts.run.is_open:
@@ -226,6 +233,31 @@ class Ledger:
             return facts, conclude(connection, facts, process, compared)
 
         with boundary("conclude", call.run_id):
+            return self._owned(call, work)
+
+    def turn(self, call: StepCall, about: tuple[str, str]) -> Kept | None:
+        """Before a read: wait for this run's turn where the system asked all runs for a pause, else None."""
+
+        def work(connection: Connection, facts: Facts) -> Kept | None:
+            if not facts.run.is_open or facts.run.state in HELD:
+                return facts, _held(facts.run)
+            turn = turn_of(connection, about, call.run_id, facts.now, use=call.quick_reads)
+            return None if turn is None else (facts, _waits(connection, facts.run, call.step, turn))
+
+        with boundary("turn", call.run_id):
+            return self._owned(call, work)
+
+    def read_refused(self, call: StepCall, about: tuple[str, str], refused: ReadFailed) -> Kept:
+        """A limit or a credential was met by a read: every run respects it, and this one waits for its turn."""
+
+        def work(connection: Connection, facts: Facts) -> Kept:
+            respect_read(connection, about, refused)
+            if not facts.run.is_open or facts.run.state in HELD:
+                return facts, _held(facts.run)
+            turn = turn_of(connection, about, call.run_id, facts.now, use=False)
+            return facts, _waits(connection, facts.run, call.step, turn or Turn(facts.now, refused.code))
+
+        with boundary("read-refused", call.run_id):
             return self._owned(call, work)
 
     def retry_later(self, call: StepCall, process: Process[Any], code: str) -> Kept:
@@ -286,17 +318,33 @@ def _throttled(facts: Facts, sendable: Sendable, refused: Refused) -> Move:
     """The system asked for a pause. An operation in doubt stays shown as such: the pause tells nothing about it."""
     line = facts.line(sendable.step)
     if line is None or line.outcome != "unknown":
-        return Move(S.RETRYING, refused.code, sendable.step, deadline=refused.until)
+        return Move(S.RETRYING, refused.code, sendable.step, deadline=_shown(refused.code, refused.until))
     attempts = line.evidence.attempts
     end = window_end(sendable.contracts, attempts)
-    evidence = {**evidence_of(line), "next_look": refused.until and refused.until.isoformat()}
+    look = _shown(refused.code, refused.until)
+    evidence = {**evidence_of(line), "next_look": look and look.isoformat()}
     return Move(S.OUTCOME_UNKNOWN, refused.code, sendable.step, len(attempts), deadline=end, evidence=evidence)
+
+
+def _shown(code: str, until: datetime | None) -> datetime | None:
+    """A hold has no end that is known: looking again at the same hold is no event."""
+    return None if code == CREDENTIAL_REFUSED else until
 
 
 def _to_operator(connection: Connection, run: Run, process: Process[Any], why: tuple[str, str]) -> Standing:
     step, reason = why
     made = Move(S.NEEDS_OPERATOR, reason, step, next_owner=process.operator_role)
     return Standing(move_through_running(connection, run, made), Then.WAIT)
+
+
+def _waits(connection: Connection, run: Run, step: str, turn: Turn) -> Standing:
+    """Waiting for one's turn is no failed try, and takes no wait for a person or a provider away."""
+    if run.state in (S.AWAITING_REVIEW, S.WAITING, S.OUTCOME_UNKNOWN):
+        return Standing(run, Then.WAIT, turn.at)
+    if run.state is S.QUEUED:
+        run = move(connection, run, Move(S.RUNNING, "started", step))
+    made = Move(S.RETRYING, turn.why, step, deadline=_shown(turn.why, turn.at), tries=run.tries)
+    return Standing(move_through_running(connection, run, made), Then.WAIT, turn.at)
 
 
 def _retry(connection: Connection, facts: Facts, about: tuple[Process[Any], str, str], patience: Patience) -> Standing:

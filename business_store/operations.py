@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 from sqlalchemy import Connection, text
 
+from business_store.limits import turn_of
 from business_store.runs import Move, Rider, move_through_running
 from domain.canonical import sha256
 from domain.operations import Answered, Looked, PermitAsked, Sendable, proved_absent
-from domain.permits import Asking, Follow, Line, Permission, Permitted, Refused, permission
+from domain.permits import Asking, Follow, Line, Permission, Permitted, Refused, Turn, permission
 from domain.records import Facts, Operation, StoredVersion
 from domain.signals import Evidence
 from domain.states import RunState
@@ -51,10 +51,10 @@ def permit(connection: Connection, facts: Facts, asked: PermitAsked) -> Permissi
     if target is None or _former_exists(facts, asked.sendable):
         return Refused("former_generation_exists" if target else "no_version", Follow.OPERATOR)
     same = line if line is not None and line.generation == asked.sendable.generation else None
-    answer = permission(
-        _asking(facts, target, asked.sendable.system), _line(asked, same), asked.reading, asked.timing, facts.now
-    )
+    turn = _turn(connection, facts, asked.sendable)
+    answer = permission(_asking(facts, target, turn), _line(asked, same), asked.reading, asked.timing, facts.now)
     if isinstance(answer, Permitted):
+        _use_turn(connection, facts, asked.sendable)
         _write(connection, facts, asked, answer)
     return answer
 
@@ -73,7 +73,21 @@ def _former_exists(facts: Facts, sendable: Sendable) -> bool:
     return not all(map(proved_absent, former))
 
 
-def _asking(facts: Facts, target: StoredVersion, system: str) -> Asking:
+def _turn(connection: Connection, facts: Facts, sendable: Sendable) -> Turn | None:
+    """Asked for only where the facts say that there is a limit at all: a run costs nothing more without one."""
+    until = facts.throttles.get(sendable.system)
+    if until is None or until <= facts.now:
+        return None
+    return turn_of(connection, (sendable.system, sendable.scope), facts.run.id, facts.now, use=False)
+
+
+def _use_turn(connection: Connection, facts: Facts, sendable: Sendable) -> None:
+    until = facts.throttles.get(sendable.system)
+    if until is not None and until > facts.now:
+        turn_of(connection, (sendable.system, sendable.scope), facts.run.id, facts.now, use=True)
+
+
+def _asking(facts: Facts, target: StoredVersion, turn: Turn | None) -> Asking:
     newest = facts.newest or target
     run = facts.run
     return Asking(
@@ -86,7 +100,7 @@ def _asking(facts: Facts, target: StoredVersion, system: str) -> Asking:
         canceled=run.cancel_requested_at is not None,
         subjects_collide=facts.subjects_collide,
         unread_deliveries=facts.unread > 0,
-        throttled_until=facts.throttles.get(system),
+        turn=turn,
     )
 
 
@@ -144,10 +158,6 @@ INSERT_ANSWER = text("""
     VALUES (:id, :key, :attempt, :signal, :code, :doubt, :reference, :retry_after, :refused, :http_status, :excerpt)
     ON CONFLICT DO NOTHING
 """)
-THROTTLE = text("""
-    INSERT INTO throttle (system, until) VALUES (:system, clock_timestamp() + :wait)
-    ON CONFLICT (system) DO UPDATE SET until = greatest(throttle.until, excluded.until)
-""")
 
 
 def record_answer(connection: Connection, answered: Answered) -> None:
@@ -169,11 +179,6 @@ def record_answer(connection: Connection, answered: Answered) -> None:
             "excerpt": answer.excerpt.replace("\0", "�")[:500],
         },
     )
-
-
-def throttle(connection: Connection, system: str, wait: timedelta) -> None:
-    """Slow every run down that talks to this system."""
-    connection.execute(THROTTLE, {"system": system, "wait": wait})
 
 
 INSERT_PROBE = text("""

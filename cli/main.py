@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from cli import actors, bulk, database, deciding, doctor, erasing, operating, reading, triggers
+from cli import actors, bulk, credentials, database, deciding, doctor, erasing, operating, reading, triggers
 from cli.failures import CANNOT_BEGIN
 
 HELP = """Start, inspect, decide and repair business runs.
@@ -25,7 +25,7 @@ def application() -> typer.Typer:
     app = typer.Typer(
         help=HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
     )
-    for part in (reading, deciding, operating, bulk, triggers, doctor, actors, database, erasing):
+    for part in (reading, deciding, operating, bulk, triggers, doctor, credentials, actors, database, erasing):
         part.register(app)
     return app
 

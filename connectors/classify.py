@@ -9,8 +9,9 @@ from http import HTTPStatus
 from typing import TypeAlias
 
 from connectors.retry_after import MIGRATION_CAP, USUAL_CAP, retry_after
-from connectors.transport import Lost, Reply
+from connectors.transport import UNAUTHENTICATED, Lost, Reply
 from domain.canonical import Json, NotJson, parse
+from domain.credentials import Verdict
 from domain.signals import Answer, Doubt, Signal
 
 MIGRATING = 477
@@ -110,7 +111,9 @@ def throttled(reply: Reply, now: datetime, code: str, *, refused: bool) -> Answe
 
 def unauthenticated(reply: Reply) -> Answer:
     """401, refused before execution: our credential is at fault, not the intent, so the same bytes may go again."""
-    return Answer(Signal.NOT_SENT, "unauthenticated", refused=True, http_status=reply.status)
+    mended = {Verdict.RENEWED: "token_renewed", Verdict.NOT_RENEWED: "token_not_renewed"}
+    code = UNAUTHENTICATED if reply.verdict is None else mended.get(reply.verdict, UNAUTHENTICATED)
+    return Answer(Signal.NOT_SENT, code, refused=True, http_status=reply.status)
 
 
 def wait_cap(status: int) -> timedelta:

@@ -15,6 +15,7 @@ from connectors.hubspot_tasks import Tasks
 from connectors.reading import Reader
 from connectors.transport import Request, Transport, segment
 from domain.contracts import Contract
+from domain.credentials import Credential
 from domain.errors import InvalidInput, ReadFailed
 from domain.identity import SubjectRef
 from domain.ports import Send, Sought, SubjectReading, Wanted
@@ -40,7 +41,7 @@ class HubSpot:
     def __init__(
         self,
         base_url: str,
-        token: str,
+        token: str | Credential,
         *,
         portal_id: str,
         app_id: str,
@@ -49,7 +50,7 @@ class HubSpot:
     ) -> None:
         self._times = times or HubSpotTimes()
         self._schema = schema or HubSpotSchema()
-        self._portal_id = portal_id
+        self._portal_id = self.scope = portal_id
         self._transport = Transport(base_url, token)
         self._reader = Reader(SYSTEM, self._transport, self._times.read_within)
         self._subjects = Subjects(self._reader, portal_id, app_id, self._times.write_within)

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from connectors.classify import MIGRATING, Object, children, json_object, wait_cap
 from connectors.retry_after import retry_after
-from connectors.transport import Lost, Reply, Request, Transport
-from domain.errors import ReadFailed, Throttled
+from connectors.transport import UNAUTHENTICATED, Lost, Reply, Request, Transport
+from domain.credentials import Verdict
+from domain.errors import CredentialRefused, ReadFailed, Throttled
 
 MAX_PAGES = 200
 """Of a hundred records: more than were made between a send and its look-up."""
@@ -35,7 +36,7 @@ class Reader:
         """The object, or None if the system says that there is none. Raises ReadFailed, or Throttled."""
         reply = self.transport.read(request, self.within)
         if isinstance(reply, Lost):
-            raise self.failed(reply.code)
+            raise self.failed(reply.code) if reply.code != UNAUTHENTICATED else self._unauthenticated()
         return self.understood(reply)
 
     def required(self, request: Request) -> Object:
@@ -52,6 +53,8 @@ class Reader:
             raise self._throttled(reply)
         if value is not None and self.absent(reply.status, value):
             return None
+        if value is not None and reply.status == 401 and reply.verdict is Verdict.REFUSED:
+            raise self._unauthenticated()
         if value is None or reply.status != 200:
             raise self.failed(reply.defect or _reason(reply))
         return value
@@ -59,6 +62,14 @@ class Reader:
     def failed(self, reason: str) -> ReadFailed:
         """The error to raise for a read that saw nothing."""
         return ReadFailed(f"{self.system} could not be read: {reason}", system=self.system, reason=reason)
+
+    def _unauthenticated(self) -> CredentialRefused:
+        return CredentialRefused(
+            f"{self.system} refuses our credential",
+            system=self.system,
+            reason="http_401",
+            next_actions=[f"counterfoil credential renew {self.system}"],
+        )
 
     def _throttled(self, reply: Reply) -> Throttled:
         wait = retry_after(reply.header("retry-after"), datetime.now(UTC), wait_cap(reply.status))

@@ -32,6 +32,7 @@ class Stripe:
     """One platform account. `secret_key` is sent to `base_url` and nowhere else."""
 
     system = "stripe"
+    scope = ""
 
     def __init__(self, base_url: str, secret_key: str, times: StripeTimes | None = None) -> None:
         self._times = times or StripeTimes()

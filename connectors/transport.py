@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
 from ssl import SSLContext
@@ -20,7 +20,12 @@ from urllib.parse import quote, urlencode
 import httpcore
 import httpx
 
+from connectors.credentials import Fixed
+from domain.credentials import Credential, Verdict
 from domain.errors import InvalidInput
+
+UNAUTHENTICATED = "unauthenticated"
+"""Code of an answer that a person has to mend: no credential of ours is good."""
 
 MAX_ANSWER = 8 * 1024 * 1024
 """Bytes of an answer's body after which reading stops; a page of a hundred Stripe accounts is about half a megabyte."""
@@ -55,6 +60,8 @@ class Reply:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     body: bytes = field(default=b"", repr=False)
     defect: str = ""
+    verdict: Verdict | None = None
+    """After a 401: what became of the credential that was refused."""
 
     def header(self, name: str) -> tuple[str, ...]:
         """Every value of this header, in order."""
@@ -147,15 +154,18 @@ class _BoundedBackend(httpcore.NetworkBackend):
 
 
 class Transport:
-    """Requests to one base URL with one credential.
+    """Requests to one base URL with one credential; None sends none.
 
     Writes go over a fresh connection each, so that a connection the server closed while idle never puts a write in
     doubt; reads share a pool.
     """
 
-    def __init__(self, base_url: str, bearer: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, base_url: str, credential: Credential | str | None, headers: Mapping[str, str] | None = None
+    ) -> None:
         self._url = checked_base(base_url)
-        self._headers = {**(headers or {}), "Authorization": f"Bearer {checked_secret(bearer)}"}
+        self._headers = dict(headers or {})
+        self._credential = Fixed(checked_secret(credential)) if isinstance(credential, str) else credential
         self._tls = _tls()
         self._backend = _BoundedBackend()
         self._pool = httpcore.ConnectionPool(
@@ -174,11 +184,31 @@ class Transport:
             self._url.origin, ssl_context=self._tls, network_backend=self._backend, retries=0
         )
         with connection:
-            return self._exchange(connection, request, within, {"Connection": "close"})
+            return self._authorized(connection, request, within, {"Connection": "close"})
 
     def read(self, request: Request, within: timedelta) -> Reply | Lost:
-        """One request without effect, over a pooled connection. Never raises for anything the network does."""
-        return self._exchange(self._pool, request, within, {})
+        """One request without effect, over a pooled connection, and once more with a token that was renewed meanwhile.
+
+        Never raises for anything the network does.
+        """
+        reply = self._authorized(self._pool, request, within, {})
+        if isinstance(reply, Reply) and reply.verdict is Verdict.RENEWED:
+            return self._authorized(self._pool, request, within, {})
+        return reply
+
+    def _authorized(
+        self, through: _Through, request: Request, within: timedelta, extra: dict[str, str]
+    ) -> Reply | Lost:
+        """A 401 is the credential's affair: it is told which token was refused."""
+        if self._credential is None:
+            return self._exchange(through, request, within, extra)
+        token = self._credential.bearer()
+        if token is None:
+            return Lost(UNAUTHENTICATED if self._credential.held() else "no_token_now", sent=False)
+        reply = self._exchange(through, request, within, {**extra, "Authorization": f"Bearer {token}"})
+        if isinstance(reply, Reply) and reply.status == 401:
+            return replace(reply, verdict=self._credential.refused(token))
+        return reply
 
     def _exchange(self, through: _Through, request: Request, within: timedelta, extra: dict[str, str]) -> Reply | Lost:
         with _budgeted(within) as budget:

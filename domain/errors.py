@@ -139,3 +139,9 @@ class Throttled(ReadFailed):
     """A read was refused by a rate limit; `retry_after` is in seconds."""
 
     code = "throttled"
+
+
+class CredentialRefused(ReadFailed):
+    """The system refuses our credential, and no program can renew it: every run to it waits for a person."""
+
+    code = "credential_refused"

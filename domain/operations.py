@@ -29,6 +29,8 @@ class Sendable:
     generation: int
     content: bytes
     contracts: tuple[Contract, ...]
+    scope: str = ""
+    """Which account of the system: limits and credentials are shared inside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class Answered:
     key: str
     attempt: int
     answer: Answer
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)

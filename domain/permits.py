@@ -79,7 +79,8 @@ class Asking:
     canceled: bool
     subjects_collide: bool
     unread_deliveries: bool
-    throttled_until: datetime | None
+    turn: Turn | None
+    """The turn to wait for, where the system asked all runs for a pause or somebody has to mend something first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,14 @@ class Line:
     contracts: tuple[Contract, ...]
     evidence: Evidence
     in_flight_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """When a run may go on, and why it waits."""
+
+    at: datetime
+    why: str
 
 
 SENDING = frozenset({RunState.RUNNING, RunState.OUTCOME_UNKNOWN, RunState.RETRYING})
@@ -107,8 +116,8 @@ def permission(asking: Asking, line: Line, reading: FreshReading | None, timing:
         stale = _stale(asking, reading, timing, now)
         if stale is not None:
             return stale
-    if asking.throttled_until is not None and now < asking.throttled_until:
-        return Refused("throttled", Follow.WAIT, asking.throttled_until)
+    if asking.turn is not None and now < asking.turn.at:
+        return Refused(asking.turn.why, Follow.WAIT, asking.turn.at)
     return _permit(line, decision, timing, now)
 
 

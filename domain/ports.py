@@ -64,6 +64,8 @@ class Connector(Protocol):
     """One adapter for one outside system. Makes at most one request per send; never retries, never redirects."""
 
     system: str
+    scope: str
+    """Which account of the system: its limits and its credential are shared by all runs. Empty where it has but one."""
 
     def contracts(self, operation: str) -> tuple[Contract, ...]:
         """The ordered recovery contracts of one operation."""

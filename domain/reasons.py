@@ -34,6 +34,7 @@ MEANING: dict[str, str] = {
     "provider_unreachable": "no send came through; nothing was made",
     "read_failed": "a record outside could not be read",
     "throttled": "the other side asked for a pause",
+    "credential_refused": "the other side refuses our credential; every run to it waits until it is renewed",
     "not_sent": "a send was provably not executed",
     "subject_gone": "the CRM record is gone",
     "subjects_merged": "two CRM records with open runs were merged",

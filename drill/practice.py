@@ -27,7 +27,7 @@ class Practice:
     def __init__(self, base_url: str, token: str, mode: str, times: PracticeTimes | None = None) -> None:
         if mode not in MODES:
             raise InvalidInput("mode", f"one of {', '.join(MODES)}")
-        self.system = system_of(mode)
+        self.system, self.scope = system_of(mode), ""
         self._times = times or PracticeTimes()
         self._contracts = MODES[mode](self._times)
         self._path = f"/practice/{segment(mode)}/accounts"

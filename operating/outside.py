@@ -25,6 +25,7 @@ class Watched:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self.system = connector.system
+        self.scope = connector.scope
 
     def contracts(self, operation: str) -> tuple[Contract, ...]:
         return self._connector.contracts(operation)

@@ -53,6 +53,7 @@ def _families(seen: Gauges) -> Iterator[GaugeMetricFamily]:
     for name, meaning in BACKLOGS.items():
         yield from _backlog(name, meaning, getattr(seen, name))
     yield from _loops(seen)
+    yield from _holds(seen)
     yield GaugeMetricFamily("counterfoil_executions_unwell", "Open runs with a lost or stuck execution", seen.unwell)
 
 
@@ -88,6 +89,16 @@ def _in_doubt(seen: Gauges) -> Iterator[GaugeMetricFamily]:
 def _backlog(name: str, meaning: str, backlog: Backlog) -> Iterator[GaugeMetricFamily]:
     yield GaugeMetricFamily(f"counterfoil_{name}", meaning, backlog.waiting)
     yield GaugeMetricFamily(f"counterfoil_{name}_oldest_seconds", f"{meaning}: age of the oldest", backlog.oldest)
+
+
+def _holds(seen: Gauges) -> Iterator[GaugeMetricFamily]:
+    labels = ("system", "scope", "reason")
+    held = GaugeMetricFamily(
+        "counterfoil_held", "Accounts that every run waits for until somebody mends it", labels=labels
+    )
+    for hold in seen.holds:
+        held.add_metric(tuple(hold[name] for name in labels), 1)
+    yield held
 
 
 def _loops(seen: Gauges) -> Iterator[GaugeMetricFamily]:

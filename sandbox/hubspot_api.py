@@ -7,6 +7,7 @@ from typing import Any
 
 from sandbox.hubspot_batches import Batches
 from sandbox.hubspot_errors import invalid_input, not_found, unauthorized
+from sandbox.hubspot_oauth import PATH, OAuth
 from sandbox.hubspot_objects import Objects
 from sandbox.hubspot_owners import Owners
 from sandbox.hubspot_render import detailed, page, plain
@@ -39,18 +40,25 @@ class HubspotApi(Pretended):
         self._knobs = knobs
         self.objects = Objects(records, Events(records, settings, knobs), settings.hubspot_portal_id)
         self.owners = Owners(records)
+        self._oauth = OAuth(records, settings, knobs)
         self._batches = Batches(records, self.objects)
         self._routes = self._all_routes()
 
     def answer(self, call: Call) -> Answer:
         """Raises HubSpot's refusals."""
-        expected = f"Bearer {self._settings.hubspot_token}"
-        if not hmac.compare_digest((call.header("authorization") or "").encode(), expected.encode()):
+        if (call.method, call.path) == ("POST", PATH):
+            return self._oauth.token(call)
+        if not self._authorized((call.header("authorization") or "").removeprefix("Bearer ")):
             raise unauthorized()
         answer = routed(self._routes, call)
         if answer is None:
             raise not_found()
         return answer
+
+    def _authorized(self, token: str) -> bool:
+        if hmac.compare_digest(token.encode(), self._settings.hubspot_token.encode()):
+            return not self._knobs.now.hubspot_token_revoked
+        return self._oauth.accepts(token)
 
     def _all_routes(self) -> list[Route]:
         common = [

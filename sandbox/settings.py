@@ -35,6 +35,13 @@ class Adjustable(BaseModel):
     stripe_webhook_urls: list[str] = []
     stripe_webhook_secret: str = "whsec_sandbox"
     idempotency_retention: float = Field(86400, ge=0)
+    # OAuth: seconds that an access token lives; whether a refresh token is good for one use only; refresh refused;
+    # raising the epoch ends every access token at once; a private app token may be revoked too
+    oauth_lifetime: float = Field(1800, gt=0)
+    oauth_rotates: bool = False
+    oauth_refuses: bool = False
+    oauth_epoch: int = 0
+    hubspot_token_revoked: bool = False
     # how far the practice provider's clock is ahead, how long it keeps a key (None: as its mode), its index's lag
     practice_ahead: float = Field(0, ge=0)
     practice_window: float | None = Field(None, ge=0)
@@ -54,6 +61,9 @@ class Settings(BaseSettings, Adjustable):
     hubspot_token: str = "pat-sandbox-token"
     hubspot_portal_id: int = 90210001
     hubspot_app_id: int = 7700123
+    hubspot_client_id: str = "sandbox-client-id"
+    hubspot_oauth_secret: str = "sandbox-oauth-secret"
+    hubspot_refresh_token: str = "rt-sandbox"
     stripe_key: str = "sk_test_sandbox"
     practice_token: str = "practice-sandbox-token"
 

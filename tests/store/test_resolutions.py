@@ -67,7 +67,7 @@ def test_nothing_is_resolved_before_lease_and_settle_time_are_over(
     book: Book, run_id: str, operator: Actor, action: Action
 ) -> None:
     """A gateway's 502 says nothing of the server behind it, which may still be at work for H after the lease."""
-    book.contracts[STEPS[0]] = (LookupStrong(timedelta(seconds=2)),)
+    book.contracts[STEPS[0]] = (LookupStrong(timedelta(seconds=2), "by key"),)
     doubted(book, run_id, BAD_GATEWAY)
     (operation,) = book.facts(run_id).operations
     (attempt,) = operation.evidence.attempts
@@ -92,7 +92,7 @@ def _unless_refused(work: Callable[[], Resolved]) -> Resolved | None:
 
 def test_a_conclusive_answer_ends_the_wait(book: Book, run_id: str, operator: Actor) -> None:
     """The request is over when the server itself says that it knows the key with other content."""
-    book.contracts[STEPS[0]] = (LookupStrong(timedelta(hours=1)),)
+    book.contracts[STEPS[0]] = (LookupStrong(timedelta(hours=1), "by key"),)
     doubted(book, run_id)
     assert book.resolve(run_id, operator, Action.NOT_EXECUTED).state == "running"
 
@@ -101,7 +101,7 @@ def test_a_conclusive_answer_ends_the_wait(book: Book, run_id: str, operator: Ac
 
 
 def test_where_automation_may_still_act_it_may_be_told_to(book: Book, run_id: str, operator: Actor) -> None:
-    book.contracts[STEPS[0]] = (LookupStrong(timedelta(hours=1)),)
+    book.contracts[STEPS[0]] = (LookupStrong(timedelta(hours=1), "by key"),)
     granted = doubted(book, run_id, BAD_GATEWAY)
     assert said(book, run_id) == ["confirm", "not_executed", "write_off", "retry"]
     assert book.resolve(run_id, operator, Action.RETRY).state == "running"

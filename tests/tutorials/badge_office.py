@@ -38,6 +38,7 @@ class BadgeOffice:
     """One account of the badge office. Obeys domain.ports.Connector."""
 
     system = "badges"
+    scope = ""
 
     def __init__(self, base_url: str, token: str, settle: timedelta, read_within: timedelta) -> None:
         self._transport = Transport(base_url, token)
