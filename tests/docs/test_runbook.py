@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.errors import ReadFailed
+from domain.errors import CredentialRefused, ReadFailed, Throttled
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("activities", "business_store", "domain", "gateway", "sweep", "workflows", "cli")
@@ -95,10 +95,14 @@ def ends_in_doubt() -> list[str]:
     return [f"{text}_in_doubt" for _, call in calls("_over") if len(call.args) > 1 for text in texts(call.args[1])]
 
 
+WAITED_OUT = (CredentialRefused, Throttled)
+"""Every run waits for these, however often they are met."""
+
+
 def unreadable() -> list[str]:
     """A failed read's code, after the last try."""
     kinds: list[type[ReadFailed]] = [ReadFailed, *ReadFailed.__subclasses__()]
-    return [kind.code for kind in kinds]
+    return [kind.code for kind in kinds if kind not in WAITED_OUT]
 
 
 def reasons() -> set[str]:

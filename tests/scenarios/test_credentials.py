@@ -36,7 +36,7 @@ def connected(
         running.sandbox.settings(oauth_refuses=False)
 
 
-def test_c57_an_ended_token_costs_a_run_nothing_and_a_refused_one_holds_all_once(connected: World) -> None:
+def test_an_ended_token_costs_a_run_nothing_and_a_refused_one_holds_all_once(connected: World) -> None:
     at, sandbox = connected, connected.sandbox
     first = at.submit(at.seed().company_id)
     at.wait_state(first, "awaiting_review")

@@ -59,7 +59,7 @@ def aged(book: Book) -> None:
 
 
 @pytest.mark.parametrize("rotates", [False, True])
-def test_c57_many_meet_the_same_end_and_one_renews(
+def test_many_meet_the_same_end_and_one_renews(
     book: Book, sandbox: SandboxControl, hubspot: HubSpot, *, rotates: bool
 ) -> None:
     sandbox.settings(oauth_rotates=rotates)
@@ -73,7 +73,7 @@ def test_c57_many_meet_the_same_end_and_one_renews(
     assert book.rows("SELECT version FROM credential")[0].version == 3
 
 
-def test_c57_a_token_that_expires_by_our_clock_is_renewed_without_a_refusal(
+def test_a_token_that_expires_by_our_clock_is_renewed_without_a_refusal(
     book: Book, sandbox: SandboxControl, hubspot: HubSpot
 ) -> None:
     hubspot.check()
@@ -84,7 +84,7 @@ def test_c57_a_token_that_expires_by_our_clock_is_renewed_without_a_refusal(
     assert [each for each in sandbox.requests() if each["status"] == 401] == []
 
 
-def test_c57_a_refused_renewal_is_asked_once_and_refuses_without_a_request(
+def test_a_refused_renewal_is_asked_once_and_refuses_without_a_request(
     book: Book, sandbox: SandboxControl, hubspot: HubSpot
 ) -> None:
     hubspot.check()
@@ -103,7 +103,7 @@ def test_c57_a_refused_renewal_is_asked_once_and_refuses_without_a_request(
     assert hubspot.check()
 
 
-def test_c57_a_lost_answer_to_a_renewal_refuses_nothing(book: Book, sandbox: SandboxControl, hubspot: HubSpot) -> None:
+def test_a_lost_answer_to_a_renewal_refuses_nothing(book: Book, sandbox: SandboxControl, hubspot: HubSpot) -> None:
     sandbox.fault("drop_after_commit", match=ENDPOINT)
     with pytest.raises(ReadFailed) as failed:
         hubspot.check()
@@ -112,7 +112,7 @@ def test_c57_a_lost_answer_to_a_renewal_refuses_nothing(book: Book, sandbox: San
     assert renewals(sandbox) == 2
 
 
-def test_c57_a_lost_answer_burns_a_token_that_is_good_for_one_use(
+def test_a_lost_answer_burns_a_token_that_is_good_for_one_use(
     book: Book, sandbox: SandboxControl, hubspot: HubSpot
 ) -> None:
     """Nobody can know the new one: a person connects the app again, and gives its token."""
@@ -126,7 +126,7 @@ def test_c57_a_lost_answer_burns_a_token_that_is_good_for_one_use(
     assert hubspot.check()
 
 
-def test_c57_a_fresh_token_that_is_refused_is_not_renewed_again_and_again(
+def test_a_fresh_token_that_is_refused_is_not_renewed_again_and_again(
     book: Book, sandbox: SandboxControl, credential: Renewable
 ) -> None:
     token = credential.bearer()

@@ -133,7 +133,7 @@ def test_c62_many_at_once_get_a_turn_each(book: Book, reviewer: Actor) -> None:
 # A credential that is refused.
 
 
-def test_c57_a_refused_credential_holds_all_runs_once(
+def test_a_refused_credential_holds_all_runs_once(
     book: Book, reviewer: Actor, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second, *others = ready(book, reviewer, 8)
@@ -153,7 +153,7 @@ def test_c57_a_refused_credential_holds_all_runs_once(
     assert book.audit() == []
 
 
-def test_c57_renewed_they_go_on_by_themselves_one_after_the_other(book: Book, reviewer: Actor) -> None:
+def test_renewed_they_go_on_by_themselves_one_after_the_other(book: Book, reviewer: Actor) -> None:
     first, *others = ready(book, reviewer, 5)
     book.answer(first, book.permit(first), REFUSED)
     for run_id in others:
