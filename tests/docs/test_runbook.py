@@ -18,7 +18,7 @@ FORWARDED = {
     ("domain/recovery.py", "AskOperator", "alarm"),
     ("activities/steps.py", "ask_operator", "refused.code"),
     ("business_store/ledger.py", "_to_operator", "call.step, reason"),
-    ("business_store/ledger.py", "_to_operator", "call.step, 'subjects_merged'"),
+    ("business_store/ledger.py", "_to_operator", "step.step, 'subjects_merged'"),
     ("business_store/ledger.py", "_to_operator", "sendable.step, refused.code"),
     ("business_store/ledger.py", "_to_operator", "step, code"),
     ("business_store/ledger.py", "Move", "reason"),
@@ -133,5 +133,5 @@ def test_every_entry_says_what_it_means_and_what_to_do(reason: str) -> None:
 
 
 def test_the_collector_finds_reasons_of_every_kind() -> None:
-    kinds = {"provider_rejected", "several_records", "subjects_merged", "no_version", "rejected_in_doubt", "throttled"}
+    kinds = {"provider_rejected", "several_records", "subjects_merged", "no_version", "rejected_in_doubt", "read_failed"}
     assert kinds | {"execution_lost", "own_defect", "records_disagree", "no_recovery"} <= reasons()
