@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import ExitStack
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -96,9 +95,7 @@ class Engine:
         """Write the health of these executions down, in one transaction."""
         if not rows:
             return
-        with ExitStack() as entered:
-            for row in rows:
-                entered.enter_context(boundary("note-health", row.run_id))
+        with boundary("note-health", rows[0].run_id if len(rows) == 1 else ""):
             await asyncio.to_thread(self._store.write, lambda connection: set_health(connection, rows, health))
 
     async def health(self, row: EngineRow) -> str:
