@@ -19,7 +19,8 @@ class Turns:
     def not_yet(self, call: StepCall, facts: Facts, systems: Iterable[str]) -> tuple[Facts, Standing] | None:
         """Where the run stands while one of these systems, about to be read, wants all runs to wait."""
         wanted = [name for name in sorted(systems) if facts.throttles.get(name, facts.now) > facts.now]
-        waits = (self.tools.ledger.turn(call, self.account(name)) for name in wanted)
+        process = self.tools.processes[facts.run.process]
+        waits = (self.tools.ledger.turn(call, process, self.account(name)) for name in wanted)
         return next((kept for kept in waits if kept is not None), None)
 
     def account(self, system: str) -> tuple[str, str]:

@@ -235,19 +235,22 @@ class Ledger:
         with boundary("conclude", call.run_id):
             return self._owned(call, work)
 
-    def turn(self, call: StepCall, about: tuple[str, str]) -> Kept | None:
+    def turn(self, call: StepCall, process: Process[Any], about: tuple[str, str]) -> Kept | None:
         """Before a read: wait for this run's turn where the system asked all runs for a pause, else None."""
 
         def work(connection: Connection, facts: Facts) -> Kept | None:
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
             turn = turn_of(connection, about, call.run_id, facts.now, use=call.quick_reads)
-            return None if turn is None else (facts, _waits(connection, facts.run, call.step, turn))
+            if turn is None:
+                return None
+            facts = self._taken_up(connection, facts, process)
+            return facts, _waits(connection, facts.run, call.step, turn)
 
         with boundary("turn", call.run_id):
             return self._owned(call, work)
 
-    def read_refused(self, call: StepCall, about: tuple[str, str], refused: ReadFailed) -> Kept:
+    def read_refused(self, call: StepCall, process: Process[Any], about: tuple[str, str], refused: ReadFailed) -> Kept:
         """A limit or a credential was met by a read: every run respects it, and this one waits for its turn."""
 
         def work(connection: Connection, facts: Facts) -> Kept:
@@ -255,6 +258,7 @@ class Ledger:
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
             turn = turn_of(connection, about, call.run_id, facts.now, use=False)
+            facts = self._taken_up(connection, facts, process)
             return facts, _waits(connection, facts.run, call.step, turn or Turn(facts.now, refused.code))
 
         with boundary("read-refused", call.run_id):
@@ -266,12 +270,17 @@ class Ledger:
         def work(connection: Connection, facts: Facts) -> tuple[Facts, Standing]:
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
-            if facts.run.state in ASKING and facts.covered():
-                facts = replace(facts, run=ensure_review(connection, facts, process, self._terms(process)).run)
+            facts = self._taken_up(connection, facts, process)
             return facts, _retry(connection, facts, (process, call.step, code), self._patience(process))
 
         with boundary("retry-later", call.run_id):
             return self._owned(call, work, keyed=False)
+
+    def _taken_up(self, connection: Connection, facts: Facts, process: Process[Any]) -> Facts:
+        """An approval that is there is not left lying while something outside cannot be read."""
+        if facts.run.state not in ASKING or not facts.covered():
+            return facts
+        return replace(facts, run=ensure_review(connection, facts, process, self._terms(process)).run)
 
     def ask_operator(self, call: StepCall, process: Process[Any], reason: str) -> Kept:
         """Automation cannot go on, for this reason."""
