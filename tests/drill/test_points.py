@@ -74,8 +74,19 @@ def _bare_writes(path: Path) -> list[str]:
 
 
 def _enters(node: ast.AST) -> bool:
-    calls = [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
-    return any(isinstance(c, ast.Call) and isinstance(c.func, ast.Name) and c.func.id == "boundary" for c in calls)
+    """A block of one boundary, or of an ExitStack that enters several."""
+    if not isinstance(node, ast.With):
+        return False
+    named = {c.func.id for c in map(_called, node.items) if c is not None and isinstance(c.func, ast.Name)}
+    return "boundary" in named or ("ExitStack" in named and any(map(_is_boundary, ast.walk(node))))
+
+
+def _called(item: ast.withitem) -> ast.Call | None:
+    return item.context_expr if isinstance(item.context_expr, ast.Call) else None
+
+
+def _is_boundary(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "boundary"
 
 
 def _writes(node: ast.Attribute) -> bool:
