@@ -78,6 +78,13 @@ def unreadable(slot: Slot, subject: Subject) -> None:
     straight(slot, subject)
 
 
+def reads_throttled(slot: Slot, subject: Subject) -> None:
+    """The CRM asks all runs to come back later."""
+    record = {"method": "GET", "path_prefix": f"/crm/objects/2026-09/0-2/{subject.company_id}"}
+    slot.ground.sandbox.fault("throttle_429", times=2, match=record, retry_after="1")
+    straight(slot, subject)
+
+
 def unmirrored(slot: Slot, subject: Subject) -> None:
     """The CRM cannot be written for a while."""
     record = {"method": "PATCH", "path_prefix": f"/crm/objects/2026-09/0-2/{subject.company_id}"}
@@ -158,6 +165,7 @@ JOURNEYS: Mapping[str, Journey] = {
     "changed-unseen": Journey(changed_unseen),
     "changed-after": Journey(changed_after),
     "unreadable": Journey(unreadable),
+    "reads-throttled": Journey(reads_throttled),
     "unmirrored": Journey(unmirrored),
     "record-gone": Journey(record_gone, (End("failed", "operator_fail", NOTHING_MADE, NOTHING_MADE),)),
     "rehearsed": Journey(rehearsed, (End("succeeded", "rehearsed", NOTHING_MADE, NOTHING_MADE),)),
