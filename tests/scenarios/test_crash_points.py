@@ -186,7 +186,7 @@ def test_c65_one_account_one_task_one_end_wherever_the_worker_stopped(
     assert [(o["generation"], o["outcome"]) for o in shown["operations"]] == [(1, "accepted")] * 2
     _trail_shows_every_attempt(shared, runs[point], shown)
     if number is signal.SIGKILL and point in LOST:
-        assert _silent_attempts(shared, runs[point]) == [1]
+        assert 1 in _silent_attempts(shared, runs[point])  # the kill of a later point may take a resend too
         assert "outcome_unknown" in [event["next"] for event in shared.events(runs[point])]
     if number is signal.SIGTERM:
         assert _silent_attempts(shared, runs[point]) == []
