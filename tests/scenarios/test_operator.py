@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 
 import httpx
 import psycopg
@@ -216,14 +216,18 @@ def test_a_rejected_run_can_be_ended(shared: World, rejected: Subject) -> None:
 # ── Amendments around the send ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _hold_stripe(world: World, seconds: float) -> None:
-    """Nobody may send to Stripe for this long, as after a 429 that some other run met."""
+HOLD = "SELECT limit_hit('stripe', '', interval '10 seconds', interval '0.2 seconds')"
+RELEASE = """
+    DELETE FROM limit_turn WHERE system = 'stripe';
+    DELETE FROM shared_limit WHERE system = 'stripe';
+    UPDATE throttle SET until = clock_timestamp() WHERE system = 'stripe';
+"""
+
+
+def _at_stripe(world: World, statement: LiteralString) -> None:
+    """HOLD: nobody may send to Stripe for ten seconds, as after a 429 that some other run met; RELEASE ends that."""
     with psycopg.connect(world.database.superuser_dsn) as connection:
-        connection.execute(
-            "INSERT INTO throttle (system, until) VALUES ('stripe', clock_timestamp() + %s * interval '1 second') "
-            "ON CONFLICT (system) DO UPDATE SET until = excluded.until",
-            (seconds,),
-        )
+        connection.execute(statement)
 
 
 @pytest.fixture
@@ -231,7 +235,7 @@ def held(shared: World) -> Subject:
     """An approved run whose account request has to wait for a moment."""
     (subject,) = _submitted(shared)
     shared.wait_state(subject.run_id, "awaiting_review")
-    _hold_stripe(shared, 10)
+    _at_stripe(shared, HOLD)
     shared.approve(subject.run_id)
     shared.wait_state(subject.run_id, "retrying", reason="throttled")
     return subject
@@ -245,7 +249,7 @@ def _holder(world: World, run_id: str) -> str:
 def test_c35_amended_after_approval_the_provider_gets_nothing_before_a_new_one(shared: World, held: Subject) -> None:
     shared.set_company(held.company_id, user=AMENDER, bank_holder="Suedwind Bank")
     shared.wait_version(held.run_id, 2)
-    _hold_stripe(shared, 0)
+    _at_stripe(shared, RELEASE)
     shared.agrees(held.run_id, "awaiting_review", accounts=0, tasks=0)
     shared.approve(held.run_id)
     shared.wait_state(held.run_id, "succeeded")
@@ -259,7 +263,7 @@ def test_c35_amended_and_back_needs_an_approval_of_its_own(shared: World, held: 
     shared.wait_version(held.run_id, 2)
     shared.set_company(held.company_id, user=AMENDER, bank_holder="Nordwind Handels GmbH")
     assert shared.wait_version(held.run_id, 3)["fingerprint"] == first
-    _hold_stripe(shared, 0)
+    _at_stripe(shared, RELEASE)
     shared.agrees(held.run_id, "awaiting_review", accounts=0, tasks=0)
     shared.approve(held.run_id)
     shared.wait_state(held.run_id, "succeeded")
@@ -268,7 +272,7 @@ def test_c35_amended_and_back_needs_an_approval_of_its_own(shared: World, held: 
 
 def test_c35_an_immaterial_change_keeps_the_approval(shared: World, held: Subject) -> None:
     shared.set_company(held.company_id, user=AMENDER, phone="+49 30 5550199")
-    _hold_stripe(shared, 0)
+    _at_stripe(shared, RELEASE)
     shared.wait_state(held.run_id, "succeeded")
     shown = shared.agrees(held.run_id)
     assert (_operations(shown), len(shown["versions"])) == ([(1, "accepted", 2)], 2)
