@@ -28,7 +28,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        return not (self.duplicates or self.losses or self.wrong or self.violations or self.missed)
+        return not (self.duplicates or self.losses or self.wrong or self.violations or self._never_come)
+
+    @property
+    def _never_come(self) -> bool:
+        """How often a process comes to a point again depends on time; to a point's first time every run comes."""
+        return self.missed and self.schedule.point is not None and self.schedule.point.nth == 1
 
 
 @dataclass

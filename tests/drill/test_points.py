@@ -132,3 +132,8 @@ def test_the_last_line_sums_up() -> None:
     verdicts = [Verdict(Schedule("stripe", "straight"), duplicates=1), Verdict(Schedule("stripe", "amended"), wrong=2)]
     assert last(verdicts) == "drill: 2 schedules, 1 duplicates, 0 losses, 2 wrong states, 0 audit violations"
     assert [each.passed for each in verdicts] == [False, False]
+
+
+@pytest.mark.parametrize(("point", "passed"), [("facts.4.before", True), ("permit.1.before", False)])
+def test_only_a_first_time_has_to_come(point: str, passed: bool) -> None:
+    assert Verdict(parsed(f"stripe/straight/kill@{point}"), missed=True).passed is passed

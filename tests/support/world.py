@@ -40,7 +40,6 @@ TOKEN, STRIPE_KEY, SECRET = "pat-sandbox-token", "sk_test_sandbox", "test-client
 WEBHOOK_SECRET = "whsec_//Q+P3aqkLhjTUJ4HReuWteJ1fnHZJNrKNWYYgbLpUw="
 STRIPE_WEBHOOK_SECRET = "whsec_test_stripe_example"
 MANAGER, AMENDER = "61000001", "61000002"
-TERMINAL = ("succeeded", "failed", "canceled", "suppressed", "expired")
 PARTNER = {
     "name": "Nordwind Handels GmbH",
     "country": "DE",
@@ -215,11 +214,11 @@ class World:
     def wait_state(self, run_id: str, *states: str, reason: str | None = None, within: float = 30) -> dict[str, Any]:
         """Until the run is in one of these states (and for this reason)."""
 
-        def reached() -> dict[str, Any] | None:
+        def reached() -> dict[str, Any]:
             shown = self.show(run_id)
-            fits = shown["state"] in states and reason in (None, shown["reason"])
-            assert fits or shown["state"] not in TERMINAL, f"ended as {shown['state']} ({shown['reason']})"
-            return shown if fits else None
+            assert shown["state"] in states, f"{shown['state']} ({shown['reason']}), engine {shown['engine']}"
+            assert reason in (None, shown["reason"]), f"{shown['state']} ({shown['reason']})"
+            return shown
 
         return eventually(reached, within=within)
 
