@@ -18,7 +18,7 @@ OURS = {"migrate", "erase", "gateway", "worker", "sandbox"}
 JOBS = {"store-roles", "migrate", "erase", "temporal-schema", "temporal-namespace"}
 PUBLISHED = {"gateway", "temporal-ui", "sandbox"}
 # They start the embedded servers, or measure them, and no container does.
-NOT_IN_THE_IMAGE = {"stack", "demo", "bench"}
+NOT_IN_THE_IMAGE = {"stack", "demo", "bench", "drill"}
 
 
 # ── as written ────────────────────────────────────────────────────────────────────────────────────────────────────

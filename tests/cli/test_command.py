@@ -12,7 +12,8 @@ from cli.main import application
 
 COMMANDS = [
     *("runs", "show", "events", "approve", "reject", "request-changes", "revoke-decision", "start", "resolve"),
-    *("resume", "sweep", "trigger", "doctor", "audit", "erase", "actor", "token", "db"),
+    *("resolve-all", "resolve-file", "resume", "sweep", "trigger", "callback", "doctor", "audit", "erase"),
+    *("credential", "actor", "token", "db"),
 ]
 
 
@@ -27,6 +28,7 @@ def test_help_names_every_command(counterfoil: Counterfoil, tmp_path: Path) -> N
 
 def test_every_command_takes_json(counterfoil: Counterfoil) -> None:
     groups = {"actor": ("add", "list", "grant", "revoke", "deactivate", "link"), "token": ("issue", "revoke")}
+    groups["credential"] = ("list", "renew")
     leaves: list[tuple[str, ...]] = [(name,) for name in COMMANDS if name not in (*groups, "db")]
     leaves += [(group, name) for group, names in groups.items() for name in names] + [("db", "upgrade")]
     assert [leaf for leaf in leaves if "--json" not in counterfoil(*leaf, "--help").out] == []
@@ -37,11 +39,11 @@ def test_the_commands_are_made_without_settings() -> None:
 
 
 def test_settings_that_are_missing_are_each_named(counterfoil: Counterfoil, tmp_path: Path) -> None:
-    bare = counterfoil.but(COUNTERFOIL_DATABASE_URL=None, COUNTERFOIL_HUBSPOT_TOKEN=None)
+    bare = counterfoil.but(COUNTERFOIL_DATABASE_URL=None, COUNTERFOIL_STRIPE_SECRET_KEY=None)
     said = bare.process("runs", cwd=tmp_path)
     assert (said.code, said.out) == (2, "")
     named = [line.strip().partition(":")[0] for line in said.err.splitlines()[1:]]
-    assert named == ["COUNTERFOIL_DATABASE_URL", "COUNTERFOIL_HUBSPOT_TOKEN"]
+    assert named == ["COUNTERFOIL_DATABASE_URL", "COUNTERFOIL_STRIPE_SECRET_KEY"]
     assert "Traceback" not in said.err
 
 

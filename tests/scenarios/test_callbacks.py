@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from callers import StripeCaller, about
 from databases import Database
+from eventually import eventually
 from sandboxes import sandbox_process
 from world import STRIPE_WEBHOOK_SECRET, World, world
 
@@ -109,6 +110,6 @@ def test_c5_alone_asks_a_person_after_its_deadline_and_a_later_callback_is_their
     assert (shown["state"], shown["reason"], shown["seq"]) == ("needs_operator", asked["reason"], asked["seq"] + 1)
     assert callback_only.events(run_id)[-1]["evidence"]["reference"] == account["id"]
     assert callback_only.resolve(run_id, "not_executed").status_code == 409
-    assert callback_only.resolve(run_id, "confirm", reference=account["id"]).status_code == 200
+    eventually(lambda: callback_only.resolve(run_id, "confirm", reference=account["id"]).status_code == 200, within=30)
     callback_only.wait_state(run_id, "succeeded", within=60)
     callback_only.agrees(run_id)

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from eventually import eventually
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from store_builder import STEPS, Book
@@ -15,6 +16,7 @@ from told import called_back, drawn, heard, made, only_callbacks, swept, told
 
 from business_store.actors import Actor
 from business_store.audit import Violation
+from business_store.resolving import Resolved
 from domain.callbacks import Disposition, Irrelevant
 from domain.deliveries import Quarantined
 from domain.errors import ResolutionRefused
@@ -67,6 +69,11 @@ def stands(book: Book) -> list[tuple[Any, ...]]:
 def broken(book: Book) -> list[Violation]:
     """Promises broken by now. No execution runs here, so nobody starts runs or sees hints."""
     return [found for found in book.audit(timedelta(0)) if (found.invariant, found.table) != ("I14", "run")]
+
+
+def _confirmed(book: Book, run_id: str, operator: Actor) -> Resolved:
+    """Refused as long as the send may still take effect."""
+    return book.resolve(run_id, operator, Action.CONFIRM, "acct-1")
 
 
 # ── A doubt ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -291,7 +298,7 @@ def test_an_operators_word_and_a_callback_at_the_same_instant(
     together([declared, lambda: called_back(book, made(granted.sendable.key, "acct-1"))])
     run = book.run(run_id)
     assert run.state == "needs_operator"
-    book.resolve(run_id, operator, Action.CONFIRM, "acct-1")
+    eventually(lambda: _confirmed(book, run_id, operator), within=30)
     assert book.count("operation") == 1
     assert broken(book) == []
 
@@ -318,7 +325,7 @@ def test_under_c5_alone_the_callback_is_waited_for_until_its_deadline_and_then_a
     assert book.count("notification") == 2
     with pytest.raises(ResolutionRefused):
         book.resolve(run_id, operator, Action.NOT_EXECUTED)
-    book.resolve(run_id, operator, Action.CONFIRM, "acct-1")
+    eventually(lambda: _confirmed(book, run_id, operator), within=30)
     assert operation(book, run_id).outcome == "accepted"
     assert broken(book) == []
 
