@@ -38,7 +38,10 @@ def resolve_all(
     evidence: Evidence,
     token_file: TokenFile = None,
 ) -> Answer:
-    """Resolve every run that needs an operator for one and the same reason, 500 at most."""
+    """Resolve all runs that need an operator for one reason.
+
+    500 at most; each is answered by itself.
+    """
     if action is Action.CONFIRM:
         raise InvalidInput("action", "another than confirm: each record outside has an id of its own (resolve-file)")
     with session() as parts:
