@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bench.__main__ import GROUPS
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.timeout(1200)
 def test_every_figure_is_measured_and_printed_on_a_line_of_its_own() -> None:
     done = bench("--smallest", *GROUPS)
     found = [LINE.fullmatch(line) for line in done.stdout.splitlines()]

@@ -79,7 +79,7 @@ def approve(shell: Shell, shown: dict[str, Any]) -> None:
     shell("approve", shown["run"], *seen)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_an_onboarding_by_command_line(stack: Stack, doors: Doors, shell: Shell) -> None:
     _, run = submitted(doors)
     awaited(doors, run, "awaiting_review", 1)
@@ -99,7 +99,7 @@ def test_a_shell_elsewhere_finds_it_by_its_data_folder(stack: Stack, shell: Shel
     assert shell.command.process("runs", cwd=tmp_path).code == 2
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["gateway", "worker", "postgres", "temporal", "sandbox"])
 def test_a_killed_part_comes_back_on_the_same_data(name: str, stack: Stack, doors: Doors, shell: Shell) -> None:
     company, run = submitted(doors)
