@@ -10,7 +10,7 @@ import pytest
 from commands import Counterfoil
 from databases import Database
 from eventually import eventually
-from sandboxes import SandboxProcess
+from sandboxes import sandbox_process
 from world import TOKEN, World, world
 
 from stack.ports import free_port
@@ -24,16 +24,16 @@ TASKS = {"method": "POST", "path_prefix": "/crm/objects/2026-09/tasks"}
 
 
 @pytest.fixture
-def connected(
-    database: Database, temporal_server: str, sandbox_service: SandboxProcess, tmp_path: Path
-) -> Iterator[World]:
+def connected(database: Database, temporal_server: str, tmp_path: Path) -> Iterator[World]:
     """A world whose CRM is reached by OAuth."""
     health = free_port()
-    with world(
-        database, temporal_server, sandbox_service, tmp_path, **OAUTH, gateway_metrics_port=str(health)
-    ) as running:
+    with (
+        sandbox_process(tmp_path / "sandbox.db") as outside,
+        world(database, temporal_server, outside, tmp_path, **OAUTH, gateway_metrics_port=str(health)) as running,
+    ):
+        # another sandbox counts its ids from the same start, and the engine is shared: a key must not come twice
+        running.sandbox.settings(next_object_id=60_300_200_300)
         yield running
-        running.sandbox.settings(oauth_refuses=False)
 
 
 def test_an_ended_token_costs_a_run_nothing_and_a_refused_one_holds_all_once(connected: World) -> None:
