@@ -9,7 +9,7 @@ import pytest
 from databases import Database, fresh_database
 from raw_server import closed_port
 from sandboxes import sandbox_process
-from watching import Collector, Watched, apart, carried_out, collector
+from watching import Collector, Watched, carried_out, collector
 from world import world
 
 from stack.ports import free_port
@@ -59,7 +59,7 @@ def watched(
         sandbox_process(folder / "sandbox.db") as sandbox,
         world(database, temporal_server, sandbox, folder, **everything_on()) as running,
     ):
-        yield apart(Watched(running, folder, traces))
+        yield Watched(running, folder, traces)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def without_engine(database: Database, tmp_path: Path, traces: Collector) -> Ite
         sandbox_process(tmp_path / "sandbox.db") as sandbox,
         world(database, nowhere, sandbox, tmp_path, **everything_on()) as running,
     ):
-        yield apart(Watched(running, tmp_path, traces))
+        yield Watched(running, tmp_path, traces)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from databases import Database
 from eventually import eventually
 from inbound_samples import batch, hubspot_element
 from sandboxes import sandbox_process
-from watching import Collector, Watched, apart
+from watching import Collector, Watched
 from world import CONTACT, PARTNER, SECRET, world
 
 from gateway.signatures import sign_hubspot_v3
@@ -38,7 +38,7 @@ def own(
         sandbox_process(tmp_path / "sandbox.db") as sandbox,
         world(database, temporal_server, sandbox, tmp_path, **switched_on) as running,
     ):
-        yield apart(Watched(running, tmp_path, traces))
+        yield Watched(running, tmp_path, traces)
 
 
 def test_a_stop_while_the_provider_is_called_saves_its_answer(own: Watched) -> None:

@@ -31,8 +31,6 @@ def connected(database: Database, temporal_server: str, tmp_path: Path) -> Itera
         sandbox_process(tmp_path / "sandbox.db") as outside,
         world(database, temporal_server, outside, tmp_path, **OAUTH, gateway_metrics_port=str(health)) as running,
     ):
-        # another sandbox counts its ids from the same start, and the engine is shared: a key must not come twice
-        running.sandbox.settings(next_object_id=60_300_200_300)
         yield running
 
 

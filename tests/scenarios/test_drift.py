@@ -31,8 +31,6 @@ def alone(
         sandbox_process(folder / "sandbox.db") as outside,
         world(database, temporal_server, outside, folder) as running,
     ):
-        # another sandbox counts its ids from the same start, and the engine is shared: a key must not come twice
-        running.sandbox.settings(next_object_id=50_300_200_300)
         yield running
 
 

@@ -20,8 +20,6 @@ def short_lived(database: Database, temporal_server: str, tmp_path: Path) -> Ite
         sandbox_process(tmp_path / "sandbox.db") as outside,
         world(database, temporal_server, outside, tmp_path, decision_valid_for="3") as running,
     ):
-        # another sandbox counts its ids from the same start, and the engine is shared: a key must not come twice
-        running.sandbox.settings(next_object_id=40_300_200_300)
         yield running
 
 

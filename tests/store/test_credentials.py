@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from sandboxes import SandboxProcess
+from sandboxes import sandbox_process
 from store_builder import Book
 from together import together
 
@@ -22,12 +22,18 @@ PORTAL = "90210001"
 ENDPOINT = {"method": "POST", "path_prefix": PATH}
 
 
-@pytest.fixture
-def sandbox(sandbox_service: SandboxProcess) -> Iterator[SandboxControl]:
-    with SandboxControl(sandbox_service.url) as control:
-        control.reset()
+@pytest.fixture(scope="module")
+def own_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxControl]:
+    """The session's is at work for others and must not be emptied."""
+    folder = tmp_path_factory.mktemp("credentials")
+    with sandbox_process(folder / "sandbox.db") as running, SandboxControl(running.url) as control:
         yield control
-        control.reset()
+
+
+@pytest.fixture
+def sandbox(own_sandbox: SandboxControl) -> SandboxControl:
+    own_sandbox.reset()
+    return own_sandbox
 
 
 @pytest.fixture

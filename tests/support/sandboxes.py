@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -15,6 +16,12 @@ from sandbox.control import SandboxControl
 
 ROOT = Path(__file__).parents[2]
 _STOP_SECONDS = 10
+
+
+def first_object_id() -> int:
+    """Where the ids of a world's records begin: sandboxes count from the same start, and the engine of a session is
+    shared, in which a business key must not come twice."""
+    return 40_000_000_000 + secrets.randbelow(10**9) * 1000
 
 
 @dataclass

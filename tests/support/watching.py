@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -121,12 +120,6 @@ class Watched:
 
     def worker(self, name: str, **labels: str) -> float:
         return self.metric("WORKER_HEALTH_PORT", name, **labels)
-
-
-def apart(watched: Watched) -> Watched:
-    """A sandbox of one's own begins with the same ids as every other, and the engine is shared: start elsewhere."""
-    watched.world.sandbox.settings(next_object_id=40_000_000_000 + secrets.randbelow(10**9) * 10)
-    return watched
 
 
 def carried_out(watched: Watched) -> str:

@@ -21,7 +21,7 @@ import psycopg
 from databases import Database
 from eventually import eventually
 from psycopg.rows import dict_row
-from sandboxes import ROOT, SandboxProcess
+from sandboxes import ROOT, SandboxProcess, first_object_id
 from sqlalchemy import Connection
 from temporalio.client import Client, WorkflowExecutionDescription
 from tied import tied
@@ -315,6 +315,7 @@ def world(
     url = environment["COUNTERFOIL_PUBLIC_URL"]
     store = Store(database.url, 3)
     with SandboxControl(sandbox.url) as control, httpx.Client(base_url=url, timeout=10, trust_env=False) as http:
+        control.settings(next_object_id=first_object_id())
         control.settings(webhook_urls=[f"{url}/triggers/hubspot"], webhook_secret=SECRET)
         built = World(database, environment, control, gateway, worker, http, store)
         try:
