@@ -13,6 +13,8 @@ from sqlalchemy import Connection, Row, text
 from domain.errors import InvalidInput, NotAuthenticated, NotFound
 
 ROLES = ("operator", "reviewer", "supervisor", "admin")
+KNOWN = ("person", "service")
+"""Kinds of actors that may have roles, and that a CRM user may turn out to be."""
 READERS = frozenset(ROLES)
 """Roles that may read the inputs themselves."""
 
@@ -62,8 +64,8 @@ def add_actor(connection: Connection, actor_id: str, kind: str, name: str, acts_
     """Insert a person, or a service that acts for one. Raises InvalidInput when the id is taken or bad."""
     if not actor_id.isprintable() or not actor_id.strip() or ":" in actor_id or len(actor_id) > 100:
         raise InvalidInput("id", "1 to 100 printable characters without ':'")
-    if acts_for is not None:
-        actor(connection, acts_for)
+    if acts_for is not None and (kind != "service" or actor(connection, acts_for).kind != "person"):
+        raise InvalidInput("acts_for", "a person, for whom a service acts")
     added = connection.execute(
         text(
             "INSERT INTO actor (id, kind, name, acts_for) VALUES (:id, :kind, :name, :acts_for)"
@@ -87,7 +89,7 @@ def grant(connection: Connection, actor_id: str, role: str) -> Actor:
     found = actor(connection, actor_id)
     if role not in ROLES:
         raise InvalidInput("role", f"one of {', '.join(ROLES)}")
-    if found.kind not in ("person", "service"):
+    if found.kind not in KNOWN:
         raise InvalidInput("id", "a person or a service: link the CRM user to one first")
     connection.execute(
         text("INSERT INTO actor_role (actor_id, role) VALUES (:id, :role) ON CONFLICT DO NOTHING"),
@@ -145,6 +147,8 @@ def link(connection: Connection, actor_id: str, identity: str) -> Actor:
     if not system or not user:
         raise InvalidInput("identity", "SYSTEM:USER, such as hubspot:61000001")
     found = actor(connection, actor_id)
+    if found.kind not in KNOWN:
+        raise InvalidInput("id", "a person or a service: no CRM user is another one")
     holder = actor(connection, identified(connection, identity))
     if holder.kind != "placeholder" and holder.person != found.person:
         raise InvalidInput("identity", f"a CRM user that is nobody else's: {identity} is {holder.id}")

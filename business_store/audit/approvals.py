@@ -35,6 +35,17 @@ APPROVALS = (
     ),
     Check(
         "I7",
+        "actor",
+        "one step leads from a service to its person, and one from a CRM user to either",
+        """
+        SELECT a.id, behind.kind || ' ' || behind.id || ' stands behind this ' || a.kind
+        FROM actor a JOIN actor behind ON behind.id IN (a.acts_for, a.merged_into)
+        WHERE (behind.id = a.acts_for AND (a.kind <> 'service' OR behind.kind <> 'person'))
+        OR (behind.id = a.merged_into AND behind.kind NOT IN ('person', 'service'))
+        """,
+    ),
+    Check(
+        "I7",
         "attempt",
         "every send was approved at that instant",
         """

@@ -19,6 +19,7 @@ GUARDS = (
     *(("attempt", "dispatch_guard"), ("decision", "decision_four_eyes"), ("revocation", "revocation_proves")),
     *(("delivery", "contents_kept"), ("operation", "contents_kept")),
     *(("erased_request", "erasure_guard"), ("erased_receipt", "erasure_guard")),
+    ("actor", "actor_guard"),
 )
 """Triggers without which a promise would rest on code alone."""
 

@@ -120,6 +120,13 @@ PLANTS = [
     Plant("I6", "decision", "{decision}", "UPDATE review SET status = 'superseded'"),
     Plant("I6", "decision", "{decision}", "UPDATE review SET deadline = opened_at"),
     Plant("I6", "review", "{review}", "DELETE FROM decision"),
+    Plant(
+        "I7",
+        "actor",
+        "clerk",
+        "INSERT INTO actor (id, kind, name) VALUES ('bot', 'service', 'Bot');"
+        " INSERT INTO actor (id, kind, name, acts_for) VALUES ('clerk', 'service', 'Clerk', 'bot')",
+    ),
     Plant("I7", "attempt", SEND, "UPDATE attempt SET decision_id = NULL WHERE " + FIRST),
     Plant("I7", "attempt", SEND, "UPDATE operation SET input_version = 2 WHERE " + ACCOUNT),
     Plant("I7", "attempt", SEND, "UPDATE decision SET decided_at = now() + interval '1 day'"),

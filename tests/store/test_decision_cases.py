@@ -13,13 +13,13 @@ from sqlalchemy.exc import IntegrityError
 from store_builder import AMENDER, REQUESTER, STEPS, Book
 from together import together
 
-from business_store.actors import Actor, link
+from business_store.actors import Actor, identified, link
 from business_store.database import violated
 from business_store.decisions import DecisionAsked, RecordedDecision, decide
 from business_store.requests import open_repair
 from business_store.reviews import ReviewTerms
 from domain.approvals import Outcome
-from domain.errors import DecisionRefused, NotAuthorised
+from domain.errors import DecisionRefused, InvalidInput, NotAuthorised
 from domain.resolutions import Action
 from domain.states import RunKind, RunState
 
@@ -303,6 +303,35 @@ def test_c42_a_service_that_made_it_bars_its_person(book: Book, run_id: str, rev
     with pytest.raises(NotAuthorised) as refused:
         book.decide(run_id, book.actor("sonja"))
     assert _why(refused) == "own_work"
+
+
+@pytest.mark.parametrize(
+    ("columns", "constraint"),
+    [
+        ("('x', 'service', 'X', 'bot', NULL)", "actor_acts_for_person"),
+        ("('x', 'service', 'X', 'hubspot:1', NULL)", "actor_acts_for_person"),
+        ("('x', 'person', 'X', 'sonja', NULL)", "actor_acts_for_person"),
+        ("('x', 'placeholder', 'X', NULL, 'hubspot:1')", "actor_merged_into_known"),
+    ],
+)
+def test_c42_nobody_hides_behind_a_second_step(book: Book, reviewer: Actor, columns: str, constraint: str) -> None:
+    """Whoever stands behind an actor is found in two steps; a third one would hide the requester."""
+    book.person("bot", kind="service", acts_for="sonja")
+    book.store.write(lambda connection: identified(connection, "hubspot:1"))
+    insert = text(f"INSERT INTO actor (id, kind, name, acts_for, merged_into) VALUES {columns}")
+    with pytest.raises(IntegrityError) as refused:
+        book.store.write(lambda connection: connection.execute(insert))
+    assert violated(refused.value) == constraint
+
+
+def test_c42_doors_name_who_may_stand_behind_whom(book: Book, reviewer: Actor) -> None:
+    book.person("bot", kind="service", acts_for="sonja")
+    book.store.write(lambda connection: identified(connection, "hubspot:1"))
+    for behind in ("bot", "hubspot:1"):
+        with pytest.raises(InvalidInput):
+            book.person("clerk", kind="service", acts_for=behind)
+    with pytest.raises(InvalidInput):
+        book.store.write(lambda connection: link(connection, "hubspot:1", "hubspot:2"))
 
 
 def test_c42_the_requester_may_reject(book: Book, run_id: str, reviewer: Actor) -> None:
