@@ -21,12 +21,11 @@ from domain.errors import CredentialRefused, ReadFailed, SubjectGone, Superseded
 from domain.execution import Directive, StepCall, Then
 from domain.process import Process
 from domain.records import Facts, Standing
-from domain.states import RunKind, RunState
+from domain.states import HELD, RunKind
 from operating.joining import joined
 
 log = logging.getLogger(__name__)
 Work = Callable[[Facts, Process[Any]], Kept]
-HELD = frozenset({RunState.NEEDS_OPERATOR, RunState.CANCELING})
 
 
 class Steps:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, Row, text
 
 from business_store.inbox import keep_receipts
+from business_store.requests import lock_requests
 from domain.callbacks import CallsBack, Disposition, Irrelevant, Told
 from domain.canonical import canonical_bytes, parse, sha256
 from domain.deliveries import Quarantined, Receipt, ReceiptVerdict
@@ -96,7 +97,6 @@ BY_REFERENCE = text("""
     AND (o.reference = :reference OR o.key IN (SELECT n.operation_key FROM answer n WHERE n.reference = :reference))
     ORDER BY o.created_at DESC LIMIT 1
 """)
-LOCK = text("SELECT id FROM request WHERE id = :request FOR UPDATE")
 EVIDENCE = text("""
     INSERT INTO callback (id, delivery_id, operation_key, reference, ours, code, record_sha256)
     VALUES (:id, :delivery, :key, :reference, :ours, :code, :sha)
@@ -111,7 +111,7 @@ def match(connection: Connection, delivery: int, told: Told, provider: CallsBack
     found = _operation(connection, told, provider.system)
     if found is None:
         return False
-    connection.execute(LOCK, {"request": found.request_id})
+    lock_requests(connection, [found.request_id])
     if not connection.execute(MATCHED, {"delivery": delivery}).rowcount:
         return False
     code = _judged(found, told, provider)

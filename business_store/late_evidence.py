@@ -12,16 +12,15 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from business_store.facts import locked_facts
-from business_store.requests import live_run, open_repair
+from business_store.requests import live_run, lock_requests, open_repair
 from business_store.runs import Move, lock_run, move, want_nudge
 from domain.callbacks import Disposition, consequence, contradicts
 from domain.operations import evidence_of
 from domain.process import Process
 from domain.records import Facts, Operation, Run
 from domain.signals import Callback, RecordedAnswer, Signal
-from domain.states import RunKind, RunState
+from domain.states import HELD, RunKind, RunState
 
-HELD = frozenset({RunState.NEEDS_OPERATOR, RunState.CANCELING})
 Processes = Mapping[str, Process[Any]]
 
 
@@ -37,7 +36,6 @@ MEANT = text("""
     SELECT k.id, k.operation_key, k.reference, k.ours, k.recorded_at, o.request_id
     FROM callback k JOIN operation o ON o.key = k.operation_key WHERE k.delivery_id = :delivery
 """)
-LOCK = text("SELECT id FROM request WHERE id = :request FOR UPDATE")
 SETTLE = text("""
     UPDATE callback_delivery SET disposition = :disposition, run_id = :run, settled_at = clock_timestamp()
     WHERE id = :delivery AND disposition = 'matched'
@@ -48,7 +46,7 @@ STANDS = text("SELECT disposition, run_id FROM callback_delivery WHERE id = :del
 def draw(connection: Connection, delivery: int, processes: Processes) -> Drawn:
     """Under the request lock, once: whoever comes second finds it drawn."""
     meant = connection.execute(MEANT, {"delivery": delivery}).one()
-    connection.execute(LOCK, {"request": meant.request_id})
+    lock_requests(connection, [meant.request_id])
     stands = connection.execute(STANDS, {"delivery": delivery}).one()
     if stands.disposition != Disposition.MATCHED:
         return Drawn(Disposition(stands.disposition), stands.run_id)
@@ -110,7 +108,7 @@ SAID = text("""
 
 def answered_late(connection: Connection, ended: Run, key: str, process: Process[Any]) -> None:
     """After an answer to a send of a run that is over: if it contradicts what was settled, a person looks, once."""
-    connection.execute(LOCK, {"request": ended.request_id})
+    lock_requests(connection, [ended.request_id])
     live = live_run(connection, ended.request_id)
     facts = locked_facts(connection, live[0] if live else ended.id)
     operation = next(op for op in facts.operations if op.key == key)

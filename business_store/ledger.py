@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
@@ -16,31 +15,28 @@ from business_store.agreement import conclude
 from business_store.database import Store
 from business_store.facts import owned_facts, read_facts
 from business_store.late_evidence import answered_late
-from business_store.limits import CREDENTIAL_REFUSED, respect, respect_read, turn_of
+from business_store.limits import respect, respect_read, turn_of
 from business_store.operations import permit, record_answer, record_probe, unsealed
 from business_store.requests import relink
 from business_store.reviews import ReviewTerms, ensure_review
 from business_store.runs import Move, move, move_through_running, want_nudge
 from business_store.settlements import Patience, apply_settlement
 from business_store.versions import record_snapshot
+from business_store.waiting import retry, throttled, to_operator, waits
 from domain.approvals import NotCovered
 from domain.boundaries import boundary
 from domain.errors import ReadFailed, Superseded
 from domain.execution import StepCall, Then
-from domain.operations import Answered, Granted, Line, Looked, PermitAsked, PermitWanted, Sendable, evidence_of
+from domain.operations import Answered, Granted, Line, Looked, PermitAsked, PermitWanted, Sendable
 from domain.permits import Follow, FreshReading, Refused, Turn
 from domain.process import Process
 from domain.records import Compared, Facts, Run, Standing, Taken
-from domain.recovery import window_end
-from domain.states import ASKING, RunKind, RunState
+from domain.states import ASKING, HELD, RunKind, RunState
 
 T = TypeVar("T")
 S = RunState
 Kept: TypeAlias = tuple[Facts, Standing]
 """What was known in the transaction, and where the run stands after it."""
-
-HELD = frozenset({S.NEEDS_OPERATOR, S.CANCELING})
-"""States in which an execution waits for a person, whatever it was about to do."""
 
 
 class Ledger:
@@ -96,7 +92,7 @@ class Ledger:
         """Where the reviews leave the run. A hint with nothing behind it is told from what this call found at first."""
         (step, before), rehearsal = call, facts.run.kind is RunKind.REHEARSAL
         if facts.subjects_collide and not rehearsal:
-            return _to_operator(connection, facts.run, process, (step.step, "subjects_merged"))
+            return to_operator(connection, facts.run, process, (step.step, "subjects_merged"))
         standing = ensure_review(connection, facts, process, self._terms(process))
         unmatched = step.woken and not before.hints and standing.run.seq == before.run.seq
         return _unmatched(connection, standing) if unmatched else standing
@@ -142,9 +138,9 @@ class Ledger:
                     return self._asked_again(connection, facts, process)
                 return apply_settlement(connection, facts, line, sendable.contracts, self._patience(process))
             case Follow.OPERATOR:
-                return _to_operator(connection, facts.run, process, (sendable.step, refused.code))
+                return to_operator(connection, facts.run, process, (sendable.step, refused.code))
             case Follow.WAIT:
-                made = _throttled(facts, sendable, refused)
+                made = throttled(facts, sendable, refused)
                 return Standing(move_through_running(connection, facts.run, made), Then.WAIT, refused.until)
             case Follow.REREAD:
                 return Standing(facts.run, Then.WAIT, facts.now)
@@ -245,7 +241,7 @@ class Ledger:
             if turn is None:
                 return None
             facts = self._taken_up(connection, facts, process)
-            return facts, _waits(connection, facts.run, call.step, turn)
+            return facts, waits(connection, facts.run, call.step, turn)
 
         with boundary("turn", call.run_id):
             return self._owned(call, work)
@@ -259,7 +255,7 @@ class Ledger:
                 return facts, _held(facts.run)
             turn = turn_of(connection, about, call.run_id, facts.now, use=False)
             facts = self._taken_up(connection, facts, process)
-            return facts, _waits(connection, facts.run, call.step, turn or Turn(facts.now, refused.code))
+            return facts, waits(connection, facts.run, call.step, turn or Turn(facts.now, refused.code))
 
         with boundary("read-refused", call.run_id):
             return self._owned(call, work)
@@ -271,7 +267,7 @@ class Ledger:
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
             facts = self._taken_up(connection, facts, process)
-            return facts, _retry(connection, facts, (process, call.step, code), self._patience(process))
+            return facts, retry(connection, facts, (process, call.step, code), self._patience(process))
 
         with boundary("retry-later", call.run_id):
             return self._owned(call, work, keyed=False)
@@ -288,7 +284,7 @@ class Ledger:
         def work(connection: Connection, facts: Facts) -> tuple[Facts, Standing]:
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
-            return facts, _to_operator(connection, facts.run, process, (call.step, reason))
+            return facts, to_operator(connection, facts.run, process, (call.step, reason))
 
         with boundary("ask-operator", call.run_id):
             return self._owned(call, work)
@@ -321,50 +317,3 @@ def _noted(connection: Connection, facts: Facts, process: Process[Any], taken: T
         relink(connection, facts.run.request_id, taken.live)
         facts = replace(facts, subject=taken.live)
     return record_snapshot(connection, facts, process, taken)
-
-
-def _throttled(facts: Facts, sendable: Sendable, refused: Refused) -> Move:
-    """The system asked for a pause. An operation in doubt stays shown as such: the pause tells nothing about it."""
-    line = facts.line(sendable.step)
-    if line is None or line.outcome != "unknown":
-        return Move(S.RETRYING, refused.code, sendable.step, deadline=_shown(refused.code, refused.until))
-    attempts = line.evidence.attempts
-    end = window_end(sendable.contracts, attempts)
-    look = _shown(refused.code, refused.until)
-    evidence = {**evidence_of(line), "next_look": look and look.isoformat()}
-    return Move(S.OUTCOME_UNKNOWN, refused.code, sendable.step, len(attempts), deadline=end, evidence=evidence)
-
-
-def _shown(code: str, until: datetime | None) -> datetime | None:
-    """A hold has no end that is known: looking again at the same hold is no event."""
-    return None if code == CREDENTIAL_REFUSED else until
-
-
-def _to_operator(connection: Connection, run: Run, process: Process[Any], why: tuple[str, str]) -> Standing:
-    step, reason = why
-    made = Move(S.NEEDS_OPERATOR, reason, step, next_owner=process.operator_role)
-    return Standing(move_through_running(connection, run, made), Then.WAIT)
-
-
-def _waits(connection: Connection, run: Run, step: str, turn: Turn) -> Standing:
-    """Waiting for one's turn is no failed try, and takes no wait for a person or a provider away."""
-    if run.state in (S.AWAITING_REVIEW, S.WAITING, S.OUTCOME_UNKNOWN):
-        return Standing(run, Then.WAIT, turn.at)
-    if run.state is S.QUEUED:
-        run = move(connection, run, Move(S.RUNNING, "started", step))
-    made = Move(S.RETRYING, turn.why, step, deadline=_shown(turn.why, turn.at), tries=run.tries)
-    return Standing(move_through_running(connection, run, made), Then.WAIT, turn.at)
-
-
-def _retry(connection: Connection, facts: Facts, about: tuple[Process[Any], str, str], patience: Patience) -> Standing:
-    process, step, code = about
-    run, until = facts.run, facts.now + patience.pause
-    if run.state in (S.AWAITING_REVIEW, S.WAITING, S.OUTCOME_UNKNOWN):
-        return Standing(run, Then.WAIT, until)
-    if run.tries + 1 > patience.sends:
-        return _to_operator(connection, run, process, (step, code))
-    if run.state is S.QUEUED:
-        run = move(connection, run, Move(S.RUNNING, "started", step))
-    evidence = {"n": run.tries + 1, "m": patience.sends, "next": until.isoformat()}
-    made = Move(S.RETRYING, code, step, deadline=until, evidence=evidence, tries=run.tries + 1)
-    return Standing(move_through_running(connection, run, made), Then.WAIT, until)

@@ -50,6 +50,8 @@ TERMINAL = frozenset({S.SUCCEEDED, S.FAILED, S.CANCELED, S.SUPPRESSED, S.EXPIRED
 OPEN = frozenset(RunState) - TERMINAL
 ASKING = frozenset({S.AWAITING_REVIEW, S.WAITING})
 """States in which somebody's answer or amendment comes before any send."""
+HELD = frozenset({S.NEEDS_OPERATOR, S.CANCELING})
+"""States in which an execution waits for a person, whatever it was about to do."""
 
 _WORKER: dict[RunState, frozenset[RunState]] = {
     S.QUEUED: frozenset({S.RUNNING, S.DEFERRED, S.SUPPRESSED, S.EXPIRED, S.NEEDS_OPERATOR, S.FAILED}),
