@@ -11,8 +11,9 @@ from queue import Empty, SimpleQueue
 
 from drill.ground import Ground
 from drill.journeys import JOURNEYS
+from drill.opening import slot
 from drill.points import Action, Schedule
-from drill.slot import Slot, Subject, slot
+from drill.slot import Slot, Subject
 from drill.verdict import Judging, Verdict
 from drill.waiting import Late
 

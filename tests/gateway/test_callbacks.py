@@ -15,6 +15,7 @@ import httpx
 import pytest
 from callers import StripeCaller, about, account_with
 from eventually import eventually
+from inbound_samples import ODD_BODIES
 from world import STRIPE_WEBHOOK_SECRET, World
 
 from gateway.signatures import sign_stripe
@@ -183,23 +184,6 @@ def test_nothing_is_taken_without_a_signature(shared: World) -> None:
 
 
 # ── C13, C14, C16: bodies ───────────────────────────────────────────────────────────────────────────────────────────
-
-ODD_BODIES: dict[bytes, int] = {
-    b"": 400,
-    b"   ": 400,
-    b"null": 202,
-    b"[]": 202,
-    b"7": 202,
-    b'"x"': 202,
-    b"{}": 202,
-    b"[[]]": 202,
-    b'{"a":NaN}': 400,
-    b'{"a":1,"a":2}': 400,
-    b'{"id":': 400,
-    b"\xef\xbb\xbf[]": 202,
-    b"\xff\xfe": 400,
-    b"[" * 5000 + b"]" * 5000: 400,
-}
 
 
 @pytest.mark.parametrize(("body", "status"), ODD_BODIES.items(), ids=[repr(body[:12]) for body in ODD_BODIES])

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from engine_view import EngineView
 from eventually import eventually
-from inbound_samples import batch
+from inbound_samples import ODD_BODIES, batch
 from senders import Sender, changed, now_ms, submitted
 from world import PARTNER, PORTAL, SECRET, TOKEN, World
 
@@ -240,24 +240,6 @@ def test_c10_digits_of_another_script_are_refused(shared: World) -> None:
 
 
 # ── C13, C14: bodies ────────────────────────────────────────────────────────────────────────────────────────────
-
-ODD_BODIES: dict[bytes, int] = {
-    b"": 400,
-    b"   ": 400,
-    b"null": 202,
-    b"[]": 202,
-    b"7": 202,
-    b'"x"': 202,
-    b"{}": 202,
-    b"[[]]": 202,
-    b'{"a":NaN}': 400,
-    b'[{"a":Infinity}]': 400,
-    b'{"a":1,"a":2}': 400,
-    b'[{"eventId":': 400,
-    b"\xef\xbb\xbf[]": 202,
-    b"\xff\xfe": 400,
-    b"[" * 5000 + b"]" * 5000: 400,
-}
 
 
 @pytest.mark.parametrize(("body", "status"), ODD_BODIES.items(), ids=[repr(body[:12]) for body in ODD_BODIES])

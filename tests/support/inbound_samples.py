@@ -6,6 +6,24 @@ from typing import Any
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "inbound"
 APP_ID = "7700123"
+ODD_BODIES: dict[bytes, int] = {
+    b"": 400,
+    b"   ": 400,
+    b"null": 202,
+    b"[]": 202,
+    b"7": 202,
+    b'"x"': 202,
+    b"{}": 202,
+    b"[[]]": 202,
+    b'{"a":NaN}': 400,
+    b'[{"a":Infinity}]': 400,
+    b'{"a":1,"a":2}': 400,
+    b'[{"eventId":': 400,
+    b"\xef\xbb\xbf[]": 202,
+    b"\xff\xfe": 400,
+    b"[" * 5000 + b"]" * 5000: 400,
+}
+"""Bodies that are no events, genuinely signed, with the status that every door for events answers."""
 
 
 def fixture_bytes(name: str) -> bytes:
