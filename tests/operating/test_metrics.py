@@ -144,10 +144,10 @@ def test_a_crm_that_cannot_be_written_shows_as_projection_lag(watched: Watched) 
     try:
         assert world.decide(run_id, "rejected").is_success
         eventually(lambda: watched.worker("counterfoil_reads_failed_total", system="hubspot") > failed, 20)
+        eventually(lambda: watched.gateway("counterfoil_unprojected") == 1)
+        assert watched.gateway("counterfoil_unprojected_oldest_seconds") > 0
     finally:
         world.sandbox.clear_faults()
-    assert watched.gateway("counterfoil_unprojected") == 1
-    assert watched.gateway("counterfoil_unprojected_oldest_seconds") > 0
 
 
 def test_a_doubt_shows_with_its_window_until_it_is_settled(watched: Watched) -> None:
