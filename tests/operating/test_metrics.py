@@ -139,6 +139,7 @@ def test_a_crm_that_cannot_be_written_shows_as_projection_lag(watched: Watched) 
     world = watched.world
     run_id = world.submit(world.seed().company_id)
     world.wait_state(run_id, "awaiting_review")
+    eventually(lambda: watched.gateway("counterfoil_unprojected") == 0)
     failed = watched.worker("counterfoil_reads_failed_total", system="hubspot")
     world.sandbox.fault("refuse", times=1000, match={"method": "PATCH", "path_prefix": "/crm"})
     try:

@@ -287,4 +287,4 @@ def test_c62_one_throttled_run_slows_the_others_and_hides_no_doubt(shared: World
         shared.wait_state(run_id, "succeeded", within=40)
         shared.agrees(run_id)
     states = [event["next"] for event in shared.events(doubted)]
-    assert "retrying" not in states
+    assert "retrying" not in states[states.index("outcome_unknown") :]
