@@ -105,8 +105,12 @@ def _doubt(reply: Reply) -> Doubt:
 
 def throttled(reply: Reply, now: datetime, code: str, *, refused: bool) -> Answer:
     """A rate limit or a lock, with the wait asked for."""
-    wait = retry_after(reply.header("retry-after"), now, wait_cap(reply.status))
-    return Answer(Signal.THROTTLED, code, retry_after=wait, refused=refused, http_status=reply.status)
+    return told_to_pause(reply, pause_asked(reply, now), code, refused=refused)
+
+
+def told_to_pause(reply: Reply, pause: timedelta | None, code: str, *, refused: bool) -> Answer:
+    """The same where the API says in its own words for how long."""
+    return Answer(Signal.THROTTLED, code, retry_after=pause, refused=refused, http_status=reply.status)
 
 
 def unauthenticated(reply: Reply) -> Answer:
@@ -116,9 +120,9 @@ def unauthenticated(reply: Reply) -> Answer:
     return Answer(Signal.NOT_SENT, code, refused=True, http_status=reply.status)
 
 
-def wait_cap(status: int) -> timedelta:
-    """The longest wait that is believed with this status."""
-    return MIGRATION_CAP if status == MIGRATING else USUAL_CAP
+def pause_asked(reply: Reply, now: datetime) -> timedelta | None:
+    """What Retry-After asks for, as far as it is believed with this status; None where it says nothing of sense."""
+    return retry_after(reply.header("retry-after"), now, MIGRATION_CAP if reply.status == MIGRATING else USUAL_CAP)
 
 
 def accepted(reply: Reply, reference: str) -> Answer:

@@ -9,6 +9,7 @@ from connectors.classify import Object
 from connectors.fields import Fields, fitting
 from connectors.hubspot_companies import Companies
 from connectors.hubspot_contracts import HubSpotTimes
+from connectors.hubspot_limits import pause_of
 from connectors.hubspot_records import SYSTEM, HubSpotSchema, as_text
 from connectors.hubspot_subjects import Subjects
 from connectors.hubspot_tasks import Tasks
@@ -52,7 +53,7 @@ class HubSpot:
         self._schema = schema or HubSpotSchema()
         self._portal_id = self.scope = portal_id
         self._transport = Transport(base_url, token)
-        self._reader = Reader(SYSTEM, self._transport, self._times.read_within)
+        self._reader = Reader(SYSTEM, self._transport, self._times.read_within, pause_of=pause_of)
         self._subjects = Subjects(self._reader, portal_id, app_id, self._times.write_within)
         self._effects: dict[str, _Effect] = {
             CREATE_TASK: Tasks(self._reader, self._schema),

@@ -24,10 +24,11 @@ from connectors.classify import (
     machine_code,
     rejected,
     text,
-    throttled,
+    told_to_pause,
     unauthenticated,
 )
 from connectors.hubspot_contracts import TAKEN
+from connectors.hubspot_limits import pause_of
 from connectors.transport import Lost, Reply
 from domain.signals import Answer
 
@@ -54,9 +55,11 @@ def classified(reply: Reply | Lost, now: datetime, success: Success) -> Answer:
 def _refusal(reply: Reply, error: Object, now: datetime) -> Answer:
     own = text(error, "status") == "error"
     if reply.status in (423, MIGRATING):
-        return throttled(reply, now, f"http_{reply.status}", refused=own or reply.status == MIGRATING)
+        code, refused_first = f"http_{reply.status}", own or reply.status == MIGRATING
+        return told_to_pause(reply, pause_of(reply, now), code, refused=refused_first)
     if reply.status == 429:
-        return throttled(reply, now, machine_code(error.get("policyName") or "rate_limit"), refused=own)
+        code = machine_code(error.get("policyName") or "rate_limit")
+        return told_to_pause(reply, pause_of(reply, now), code, refused=own)
     if own and reply.status == 401:
         return unauthenticated(reply)
     return refused(reply, error) if own and reply.status in (400, 409) else doubtful(reply)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from connectors.classify import MIGRATING, Object, children, json_object, wait_cap
-from connectors.retry_after import retry_after
+from connectors.classify import MIGRATING, Object, children, json_object, pause_asked
 from connectors.transport import UNAUTHENTICATED, Lost, Reply, Request, Transport
 from domain.credentials import Verdict
 from domain.errors import CredentialRefused, ReadFailed, Throttled
@@ -31,6 +30,8 @@ class Reader:
     transport: Transport
     within: timedelta
     absent: Callable[[int, Object], bool] = gone
+    pause_of: Callable[[Reply, datetime], timedelta | None] = pause_asked
+    """How long everybody is to wait after a refusal with this status; None where it does not say."""
 
     def found(self, request: Request) -> Object | None:
         """The object, or None if the system says that there is none. Raises ReadFailed, or Throttled."""
@@ -72,7 +73,7 @@ class Reader:
         )
 
     def _throttled(self, reply: Reply) -> Throttled:
-        wait = retry_after(reply.header("retry-after"), datetime.now(UTC), wait_cap(reply.status))
+        wait = self.pause_of(reply, datetime.now(UTC))
         seconds = None if wait is None else wait.total_seconds()
         return Throttled(
             f"{self.system} refused a read for now", system=self.system, reason="throttled", retry_after=seconds

@@ -11,6 +11,7 @@ from connectors.reading import Reader, every_page, page_by_id
 from connectors.stripe_account import differences, is_account, key_of, readable, rendered
 from connectors.stripe_answers import classified
 from connectors.stripe_contracts import KEY_HEADER, StripeTimes, of_accounts
+from connectors.stripe_limits import pause_of
 from connectors.transport import Request, Transport, segment
 from domain.contracts import Contract
 from domain.errors import InvalidInput, ReadFailed
@@ -37,7 +38,7 @@ class Stripe:
     def __init__(self, base_url: str, secret_key: str, times: StripeTimes | None = None) -> None:
         self._times = times or StripeTimes()
         self._transport = Transport(base_url, secret_key, {"Stripe-Version": API_VERSION})
-        self._reader = Reader(self.system, self._transport, self._times.read_within, absent)
+        self._reader = Reader(self.system, self._transport, self._times.read_within, absent, pause_of)
 
     def close(self) -> None:
         self._transport.close()

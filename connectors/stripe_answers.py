@@ -21,11 +21,12 @@ from connectors.classify import (
     mismatch,
     rejected,
     text,
-    throttled,
+    told_to_pause,
     unauthenticated,
 )
 from connectors.stripe_account import differences, is_account
 from connectors.stripe_contracts import IN_PROGRESS, MISMATCH
+from connectors.stripe_limits import pause_of
 from connectors.transport import Lost, Reply
 from domain.signals import Answer
 
@@ -57,7 +58,8 @@ def _success(reply: Reply, value: Object | None, content: bytes) -> Answer:
 
 def _refusal(reply: Reply, error: Object, now: datetime) -> Answer:
     if reply.status == 429:
-        return throttled(reply, now, machine_code(error.get("code") or "rate_limit"), refused=bool(error))
+        code = machine_code(error.get("code") or "rate_limit")
+        return told_to_pause(reply, pause_of(reply, now), code, refused=bool(error))
     if not error:
         return doubtful(reply)
     if MISMATCH.fits(reply.status, text(error, "type")):

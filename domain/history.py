@@ -160,11 +160,15 @@ class History:
         return frozenset(each.answer.doubt for send in self.unresolved for each in heard(send))
 
     def repeat_not_before(self, first_backoff: timedelta) -> datetime:
-        """As long after the last answer, or after the lease that brought none, as was asked or as backing off says."""
+        """After the last answer, or the lease that brought none: as long as was asked and as backing off says.
+
+        Services count in windows of a second, so the first pause may be short; the tries of one run are to outlast
+        a limit that lasts.
+        """
         last = max(self.attempts, key=lambda each: each.number)
         answer = last.answers[-1] if last.answers else None
-        asked = (answer and answer.answer.retry_after) or _backoff(len(self.attempts), first_backoff)
-        wait = min(max(asked, timedelta(0)), LONGEST_WAIT)
+        asked = (answer and answer.answer.retry_after) or timedelta(0)
+        wait = min(max(asked, _backoff(len(self.attempts), first_backoff)), LONGEST_WAIT)
         quiet_since = answer.at if answer else last.lease_until
         return max(quiet_since + wait, self.in_flight_until or quiet_since)
 

@@ -199,9 +199,12 @@ def test_c62_rate_limit_is_a_refusal_with_its_wait(made: Made) -> None:
     assert made.probe().found is made.case.seen(Found.NONE)
 
 
-def test_c62_rate_limit_without_a_wait(made: Made) -> None:
+WINDOWS = {"stripe": timedelta(seconds=1), "hubspot": timedelta(seconds=10), "practice": None}
+
+
+def test_c62_rate_limit_whose_answer_says_in_its_own_words_how_long(made: Made) -> None:
     made.fault("throttle_429")
-    assert made.send().retry_after is None
+    assert made.send().retry_after == WINDOWS[made.case.system]
 
 
 def test_c62_look_up_refused_by_a_rate_limit(made: Made) -> None:
