@@ -115,6 +115,21 @@ def test_c62_a_pace_that_proved_too_fast_is_halved(book: Book) -> None:
     assert book.rows("SELECT gap FROM shared_limit")[0].gap == 2 * before
 
 
+def test_c62_every_turn_that_meets_no_limit_brings_the_later_ones_closer_again(book: Book, reviewer: Actor) -> None:
+    first, *others = ready(book, reviewer, 6)
+    book.answer(first, book.permit(first), throttled(600))
+    gaps = []
+    with book.forged() as superuser:
+        superuser.execute("UPDATE shared_limit SET gap = interval '300 milliseconds'")
+    for run_id in others:
+        book.refused(run_id)
+    for run_id in others[:3]:
+        comes(book, run_id)
+        assert granted(book, run_id)
+        gaps.append(book.rows("SELECT gap FROM shared_limit")[0].gap)
+    assert gaps == [timedelta(milliseconds=240), GAP, GAP]
+
+
 def test_c62_another_account_of_the_same_system_goes_on(book: Book, reviewer: Actor) -> None:
     (run_id,) = ready(book, reviewer, 1)
     book.store.write(lambda connection: limit_hit(connection, "stripe", "another", timedelta(hours=1)))
