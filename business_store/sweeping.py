@@ -184,6 +184,14 @@ def turn_finished(connection: Connection, name: str, holder: str) -> None:
     connection.execute(FINISHED, {"name": name, "holder": holder})
 
 
+BACK = text("UPDATE lease SET until = clock_timestamp() WHERE name = :name AND holder = :holder")
+
+
+def give_back(connection: Connection, name: str, holder: str) -> None:
+    """Whoever stops in good order keeps nobody out."""
+    connection.execute(BACK, {"name": name, "holder": holder})
+
+
 UNREAD = text("""
     SELECT DISTINCT d.request_id FROM delivery d WHERE d.disposition = 'pending_read'
     AND NOT EXISTS (SELECT FROM run WHERE run.request_id = d.request_id AND run.kind <> 'rehearsal'

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from business_store.database import Store
-from business_store.sweeping import take_lease, turn_finished
+from business_store.sweeping import give_back, take_lease, turn_finished
 from domain.boundaries import boundary
 
 log = logging.getLogger(__name__)
@@ -33,13 +33,21 @@ class Loop:
     work: Callable[[], Awaitable[object]]
 
     async def forever(self, stopping: asyncio.Event) -> None:
-        """Until `stopping`. A turn that fails is logged by its type and the next one comes."""
+        """Until `stopping`, then give the lease back. A turn that fails is logged by its type; the next one comes."""
         while not stopping.is_set():
-            try:
-                await self.turn()
-            except Exception as problem:
-                log.warning("%s failed: %s", self.name, type(problem).__name__)
+            await self._logged(self.turn)
             await _pause(stopping, self.interval)
+        await self._logged(self._give_back)
+
+    async def _logged(self, work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await work()
+        except Exception as problem:
+            log.warning("%s failed: %s", self.name, type(problem).__name__)
+
+    async def _give_back(self) -> None:
+        with boundary("finish-turn"):
+            await asyncio.to_thread(self.store.write, lambda connection: give_back(connection, self.name, holder()))
 
     async def turn(self) -> bool:
         """One turn, if the lease can be had."""

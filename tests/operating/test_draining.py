@@ -73,6 +73,17 @@ def test_an_idle_worker_stops_at_once_with_0(own: Watched) -> None:
     assert own.world.worker.signal(signal.SIGTERM) == 0
 
 
+def test_a_worker_that_stops_keeps_no_other_from_sweeping_and_projecting(own: Watched) -> None:
+    left = "SELECT name FROM lease WHERE until > clock_timestamp() ORDER BY name"
+    worker = own.world.worker
+    worker.signal(signal.SIGTERM)
+    worker.environment = {**worker.environment, "COUNTERFOIL_SWEEP_LEASE": "600"}
+    worker.start()
+    eventually(lambda: [row["name"] for row in own.world.rows(left)] == ["projection", "sweep"], 20)
+    assert worker.signal(signal.SIGTERM) == 0
+    assert own.world.rows(left) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_idle_gateway_stops_at_once_with_0(own: Watched, number: signal.Signals) -> None:
     assert own.world.gateway.signal(number) == 0
