@@ -6,12 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from temporalio.client import Client
-
-from activities.steps import Steps
-from activities.tools import Tools, Waits
 from business_store.credentials import StoredCredential
 from business_store.database import STORE_AWAY, Store
 from business_store.gauges import Gauges, look
@@ -36,10 +32,14 @@ from operating.outside import Watched, WatchedCrm
 from settings import Settings
 from sweep.callbacks import CallbackSweep
 from sweep.drift import Outside
-from sweep.engine import Engine, EngineTerms
-from sweep.loops import Loop
-from sweep.passes import Sweep
-from sweep.projections import Projector
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from activities.steps import Steps
+    from sweep.engine import Engine
+    from sweep.loops import Loop
+    from sweep.passes import Sweep
 
 
 def _seconds(number: float) -> timedelta:
@@ -68,7 +68,10 @@ def stripe_times(settings: Settings) -> StripeTimes:
 
 
 class Parts:
-    """The parts of one process, each made when it is first needed."""
+    """The parts of one process, each made when it is first needed.
+
+    What needs the engine's SDK is imported with it: most commands need none, and would wait longer for it than work.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -142,6 +145,9 @@ class Parts:
 
     def steps(self) -> Steps:
         """The activities."""
+        from activities.steps import Steps
+        from activities.tools import Tools, Waits
+
         s = self.settings
         return Steps(
             Tools(
@@ -158,6 +164,8 @@ class Parts:
 
     def engine(self, client: Client) -> Engine:
         """The engine as seen from the store."""
+        from sweep.engine import Engine, EngineTerms
+
         s = self.settings
         send_seconds = s.read_timeout * 3 + s.send_before + 2 * s.send_timeout + s.step_margin
         read_seconds = s.read_timeout * 6 + s.step_margin
@@ -165,6 +173,8 @@ class Parts:
 
     def sweep(self, client: Client) -> Sweep:
         """One sweep's worth of work."""
+        from sweep.passes import Sweep
+
         patience, check_every = _seconds(self.settings.sweep_patience), _seconds(self.settings.engine_check)
         callbacks = CallbackSweep(self.store, self.calls_back, self.processes, patience)
         return Sweep(self.store, self.engine(client), self.crms, self.processes, patience, callbacks, check_every)
@@ -175,6 +185,9 @@ class Parts:
 
     def loops(self, client: Client) -> list[Loop]:
         """The loops of a worker process."""
+        from sweep.loops import Loop
+        from sweep.projections import Projector
+
         s = self.settings
         sweep, projector = self.sweep(client), Projector(self.store, self.crms, self.processes)
         lease = _seconds(s.sweep_lease)

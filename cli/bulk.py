@@ -19,7 +19,7 @@ from composition import Parts
 from domain.errors import CounterfoilError, InvalidInput
 from domain.resolutions import Action
 from domain.states import RunState
-from gateway.bulk import ResolutionItem, answered
+from gateway.bodies import ResolutionItem, answered
 
 ITEMS = TypeAdapter(list[ResolutionItem])
 PAGE = 200

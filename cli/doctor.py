@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -10,8 +9,6 @@ import typer
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.service import RPCError
 
 from cli.answering import Answer, command
 from cli.failures import store_problem
@@ -20,14 +17,7 @@ from cli.text import table
 from composition import Parts
 from domain.errors import ReadFailed
 from settings import SettingsError, several
-from sweep.engine import connect
-from workflows import attributes
 
-REACH_SECONDS = 10.0
-ATTRIBUTES = (
-    *(attributes.PROCESS, attributes.BUSINESS_KEY, attributes.BUSINESS_STATE, attributes.REASON_CODE),
-    *(attributes.NEXT_OWNER, attributes.INPUT_VERSION, attributes.BUSINESS_DEADLINE),
-)
 REVISION = text("SELECT version_num FROM alembic_version")
 WANTING = ("is missing", "is NOT unique")
 """What `HubSpot.check` says of a property on which a recovery contract rests."""
@@ -81,21 +71,10 @@ def _store(parts: Parts) -> Iterable[Finding]:
 
 
 def _temporal(parts: Parts) -> Iterable[Finding]:
-    try:
-        return [asyncio.run(asyncio.wait_for(_search_attributes(), REACH_SECONDS))]
-    except (RPCError, RuntimeError, OSError, TimeoutError, ValueError) as problem:
-        return [Finding("temporal", False, f"not reachable: {type(problem).__name__}")]
+    from cli.engine_check import engine_problem  # the engine's SDK is slow to load
 
-
-async def _search_attributes() -> Finding:
-    client = await connect()
-    answer = await client.operator_service.list_search_attributes(
-        ListSearchAttributesRequest(namespace=client.namespace)
-    )
-    missing = sorted({key.name for key in ATTRIBUTES} - set(answer.custom_attributes))
-    if missing:
-        return Finding("temporal", False, f"search attributes are missing: {', '.join(missing)}")
-    return Finding("temporal", True, f"namespace {client.namespace} with its search attributes")
+    problem = engine_problem()
+    return [Finding("temporal", not problem, problem or "reachable, with its search attributes")]
 
 
 def _hubspot(parts: Parts) -> Iterable[Finding]:

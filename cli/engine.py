@@ -6,7 +6,6 @@ import asyncio
 import logging
 
 from composition import Parts
-from sweep.engine import Hint, connect
 
 log = logging.getLogger("counterfoil")
 REACH_SECONDS = 5.0
@@ -22,4 +21,6 @@ def tell_engine(parts: Parts, run_id: str) -> None:
 
 
 async def _soon(parts: Parts, run_id: str) -> None:
+    from sweep.engine import Hint, connect
+
     await parts.engine(await connect(lazy=True)).soon([Hint(run_id)])

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from sqlalchemy import Connection
@@ -27,8 +27,9 @@ from domain.processes import process_named
 from domain.resolutions import MEANING, Action
 from domain.states import RunState
 from domain.wording import SHOWN_AS
-from sweep.engine import connect
-from sweep.passes import Report
+
+if TYPE_CHECKING:
+    from sweep.passes import Report
 
 STARTERS = frozenset({"operator", "admin"})
 LOST = "execution_lost"
@@ -135,4 +136,6 @@ def sweep(
 
 
 async def _swept(parts: Parts) -> Report:
+    from sweep.engine import connect
+
     return await parts.sweep(await connect(lazy=True)).once()

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Body
 
 from business_store.actors import Actor
 from business_store.resolving import MOST, ResolutionAsked, Resolved, resolve_each
-from domain.errors import CounterfoilError
-from gateway.runs import Plain, ResolutionBody, RunDesk, caller_of
-
-
-class ResolutionItem(ResolutionBody):
-    """One of several resolutions."""
-
-    run: Plain
-
+from gateway.bodies import ResolutionItem, answered
+from gateway.runs import RunDesk, caller_of
 
 Items = Annotated[list[ResolutionItem], Body(min_length=1, max_length=MOST)]
 
@@ -41,17 +32,3 @@ def bulk_routes(desk: RunDesk) -> APIRouter:
 
 def _asked(item: ResolutionItem) -> ResolutionAsked:
     return ResolutionAsked(item.run, item.action, item.reason, item.evidence, item.reference, item.operation)
-
-
-def answered(asked: Sequence[ResolutionAsked], results: Sequence[Resolved | CounterfoilError]) -> list[dict[str, Any]]:
-    """What became of each item, as every door shows it."""
-    return [
-        {"index": index, "run": item.run_id, **_result(result)}
-        for index, (item, result) in enumerate(zip(asked, results, strict=True))
-    ]
-
-
-def _result(result: Resolved | CounterfoilError) -> dict[str, Any]:
-    if isinstance(result, Resolved):
-        return {"status": 200, **asdict(result)}
-    return {"status": result.status, **result.as_dict()}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Header, Query, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from sqlalchemy import Connection
 
 from business_store.actors import READERS, Actor, authenticated
@@ -19,29 +19,17 @@ from business_store.resolving import ResolutionAsked, resolve
 from business_store.reviews import ReviewTerms
 from business_store.runs import load_run
 from business_store.views import RunFilter, event_page, list_runs, run_view, version_inputs
-from domain.approvals import Outcome
 from domain.boundaries import boundary
 from domain.contracts import Contract
 from domain.errors import NotAuthenticated, NotAuthorised
 from domain.identity import subject_of
 from domain.process import Process
 from domain.processes import process_named
-from domain.resolutions import Action
 from domain.states import RunState
+from gateway.bodies import DecisionBody, Plain, ResolutionBody, RevocationBody, StartBody
 from gateway.pages import LISTED_EVENTS, run_page, wants_page
 
 BEARER = HTTPBearer(auto_error=False)
-Body = ConfigDict(extra="forbid", frozen=True)
-
-
-def _plain(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("text without NUL")
-    return text
-
-
-Plain = Annotated[str, AfterValidator(_plain)]
-"""Text that a text column can hold."""
 
 
 @dataclass(frozen=True)
@@ -52,44 +40,6 @@ class RunDesk:
     terms: Callable[[Process[Any]], ReviewTerms]
     contracts: Mapping[str, tuple[Contract, ...]]
     reach: Callable[[str], Awaitable[None]]
-
-
-class DecisionBody(BaseModel):
-    """A decision about the version and fingerprint that the caller saw."""
-
-    model_config = Body
-    outcome: Outcome
-    version: int = Field(ge=1)
-    fingerprint: str = Field(min_length=64, max_length=64)
-    comment: str = Field("", max_length=4000)
-
-
-class ResolutionBody(BaseModel):
-    """An operator's resolution, with what it rests on."""
-
-    model_config = Body
-    action: Action
-    reason: Plain = Field(min_length=1, max_length=4000)
-    evidence: Plain = Field(min_length=1, max_length=4000)
-    reference: Plain | None = Field(None, max_length=255)
-    operation: Plain | None = None
-
-
-class StartBody(BaseModel):
-    """A run asked for by a person or program rather than by a CRM event."""
-
-    model_config = Body
-    process: Plain
-    subject: Plain = Field(description="SYSTEM:ACCOUNT:TYPE:ID")
-    business_key: str | None = None
-    rehearsal: bool = False
-
-
-class RevocationBody(BaseModel):
-    """Why an approval is taken back."""
-
-    model_config = Body
-    reason: Plain = Field(min_length=1, max_length=4000)
 
 
 def run_routes(desk: RunDesk) -> APIRouter:

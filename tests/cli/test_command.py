@@ -1,11 +1,14 @@
 """The command as a process: help, settings, streams and exit codes."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from commands import Counterfoil
 from people import Who
+from sandboxes import ROOT
 from typer.main import get_command
 
 from cli.main import application
@@ -86,3 +89,10 @@ def test_a_terminal_without_the_letters_gets_them_written_out(counterfoil: Count
     said = counterfoil.but(PYTHONIOENCODING="latin-1").process("actor", "list", cwd=tmp_path)
     assert said.code == 0
     assert r"\u042e\u0440\u0438\u0439" in said.out
+
+
+def test_a_command_waits_for_no_package_that_it_does_not_need() -> None:
+    """The engine's SDK alone takes longer to load than most commands take to run."""
+    loaded = "import sys, cli.main; print(*{'temporalio', 'fastapi', 'alembic'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
