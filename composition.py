@@ -32,6 +32,7 @@ from operating.outside import Watched, WatchedCrm
 from settings import Settings
 from sweep.callbacks import CallbackSweep
 from sweep.drift import Outside
+from sweep.holds import Holds
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -177,7 +178,9 @@ class Parts:
 
         patience, check_every = _seconds(self.settings.sweep_patience), _seconds(self.settings.engine_check)
         callbacks = CallbackSweep(self.store, self.calls_back, self.processes, patience)
-        return Sweep(self.store, self.engine(client), self.crms, self.processes, patience, callbacks, check_every)
+        holds = Holds(self.store, self.connectors)
+        outside = (self.crms, self.processes)
+        return Sweep(self.store, self.engine(client), *outside, patience, callbacks, holds, check_every)
 
     def outside(self) -> Outside:
         """Store and world side by side."""

@@ -47,7 +47,8 @@ class Settings(BaseSettings):
     hubspot_client_id: str | None = Field(None, description="OAuth client id")
     hubspot_oauth_secret: SecretStr | None = Field(None, description="OAuth client secret")
     hubspot_refresh_token: SecretStr | None = Field(
-        None, description="First OAuth refresh token; from then on the store's counts"
+        None,
+        description="First OAuth refresh token; then the store's counts, until that is refused and this is another",
     )
     hubspot_client_secret: SecretStr = Field(
         description="Secret that signs HubSpot's webhooks; several, comma separated"

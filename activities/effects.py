@@ -15,6 +15,7 @@ from activities.tools import Tools
 from activities.turns import Turns
 from domain.boundaries import boundary
 from domain.contracts import Contract, Keyed, ProbeAt, Resend
+from domain.credentials import UNAUTHENTICATED, Account
 from domain.effects import context_of, inputs_of, target_of
 from domain.execution import StepCall, Then
 from domain.operations import (
@@ -29,11 +30,11 @@ from domain.operations import (
     next_generation,
     over_for_good,
 )
-from domain.ports import Connector, Send, Sought
+from domain.ports import Connector, Send, Sought, account_of
 from domain.process import Effect, Process
 from domain.records import Facts, Operation, Standing
 from domain.recovery import settle
-from domain.signals import Answer, Signal
+from domain.signals import Answer, Finding, Signal
 from domain.states import ASKING, RunState
 from operating.metrics import PERMITS_REFUSED, SAVES_RETRIED
 
@@ -115,13 +116,12 @@ class _Making:
         content = content_of(line) if line is not None and same else self._rendered(facts, key)
         return Sendable(
             self.effect.step,
-            self.effect.system,
+            account_of(self.connector),
             self.effect.operation,
             key,
             generation,
             content,
             self.declared,
-            self.connector.scope,
         )
 
     def _rendered(self, facts: Facts, key: str) -> bytes:
@@ -143,7 +143,8 @@ class _Making:
                 PERMITS_REFUSED.labels(given.refused or "held").inc()
             return facts, given
         answer = self._answer(given, facts, started)
-        answered = Answered(uuid.uuid4().hex, given.sendable.key, given.permitted.attempt, answer, given.sendable.scope)
+        named = (uuid.uuid4().hex, given.sendable.key, given.permitted.attempt)
+        answered = Answered(*named, answer, self._account(answer))
         line = Line(given.sendable.key, self.contracts)
         return self._saved(lambda: self.tools.ledger.save_answer(self.call, self.process, answered, line))
 
@@ -157,14 +158,21 @@ class _Making:
             return self.connector.send(request)
 
     def probe(self, facts: Facts, line: Operation, reference: str | None) -> Kept:
-        """One look-up; its absence counts from the database clock before it."""
+        """One look-up, in its turn; its absence counts from the database clock before it."""
+        waiting = Turns(self.tools).not_yet(self.call, facts, (self.effect.system,))
+        if waiting is not None:
+            return waiting
         since = line.evidence.attempts[0].permitted_at
         sought = Sought(self.effect.operation, line.key, content_of(line), since, reference)
         with boundary("probe", self.call.run_id):
             finding = self.connector.probe(sought)
-        looked = Looked(uuid.uuid4().hex, line.key, facts.now, finding)
+        looked = Looked(uuid.uuid4().hex, line.key, facts.now, finding, self._account(finding))
         kept = Line(line.key, self.contracts)
         return self._saved(lambda: self.tools.ledger.save_probe(self.call, self.process, looked, kept))
+
+    def _account(self, met: Answer | Finding) -> Account:
+        """Where it was met, and by which credential if that is at fault."""
+        return account_of(self.connector, marked=met.code == UNAUTHENTICATED)
 
     def settle(self, line: Operation) -> Kept:
         """Settle on what is recorded already."""

@@ -115,8 +115,8 @@ class Steps:
 
     def _read_failed(self, call: StepCall, facts: Facts, process: Process[Any], refused: ReadFailed) -> Directive:
         if isinstance(refused, CredentialRefused | Throttled):
-            about = self._turns.account(str(refused.fields.get("system") or facts.subject.system))
-            return self._told(*self._tools.ledger.read_refused(call, process, about, refused))
+            account = self._turns.refused(str(refused.fields.get("system") or facts.subject.system))
+            return self._told(*self._tools.ledger.read_refused(call, process, account, refused))
         if activity.info().attempt < QUICK_READS and call.quick_reads:
             raise try_again(refused) from None
         return self._told(*self._tools.ledger.retry_later(call, process, refused.code))

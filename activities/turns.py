@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from activities.tools import Tools
+from domain.credentials import Account
 from domain.execution import StepCall
+from domain.ports import account_of
 from domain.records import Facts, Standing
 
 
@@ -20,10 +22,10 @@ class Turns:
         """Where the run stands while one of these systems, about to be read, wants all runs to wait."""
         wanted = [name for name in sorted(systems) if facts.throttles.get(name, facts.now) > facts.now]
         process = self.tools.processes[facts.run.process]
-        waits = (self.tools.ledger.turn(call, process, self.account(name)) for name in wanted)
+        waits = (self.tools.ledger.turn(call, process, account_of(self.tools.connectors[name])) for name in wanted)
         return next((kept for kept in waits if kept is not None), None)
 
-    def account(self, system: str) -> tuple[str, str]:
-        """System and scope, inside which limits and credentials are shared."""
+    def refused(self, system: str) -> Account:
+        """The account of a system that refused a read, with the mark of what may be at fault."""
         connector = self.tools.connectors.get(system)
-        return system, connector.scope if connector is not None else ""
+        return Account(system) if connector is None else account_of(connector, marked=True)

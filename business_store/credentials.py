@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from business_store.database import Store
 from business_store.limits import release
 from domain.canonical import sha256
-from domain.credentials import Renewed, Token
+from domain.credentials import Account, Renewed, Token
 from domain.errors import NotFound
 
 CLAIMED_FOR = timedelta(seconds=30)
@@ -24,6 +24,7 @@ SEED = text("""
 CURRENT = text("""
     SELECT version, CASE WHEN expires_at > clock_timestamp() THEN access_token END AS access_token,
         refused_at IS NOT NULL AS refused,
+        refused_at IS NOT NULL AND seed_sha256 <> :sha AND NOT :sha = ANY (former_seeds) AS replaceable,
         coalesce(renewed_at > clock_timestamp() - interval '60 seconds', false) AS fresh
     FROM credential WHERE (system, scope) = (:system, :scope)
 """)
@@ -34,13 +35,21 @@ CLAIM = text("""
 """)
 RENEWED = text("""
     UPDATE credential SET version = version + 1, access_token = :access,
-        refresh_token = coalesce(:refresh, refresh_token),
+        refresh_token = coalesce(:refresh, refresh_token), refused_at = NULL,
         expires_at = clock_timestamp() + :lifetime, renewed_at = clock_timestamp(), renewing_until = NULL
-    WHERE (system, scope, version) = (:system, :scope, :version)
+    WHERE (system, scope, version) = (:system, :scope, :version) RETURNING version
 """)
 GIVEN_UP = text("""
-    UPDATE credential SET renewing_until = NULL, refused_at = CASE WHEN :refused THEN clock_timestamp() END
+    UPDATE credential SET renewing_until = NULL,
+        refused_at = CASE WHEN :refused THEN clock_timestamp() ELSE refused_at END
     WHERE (system, scope, version) = (:system, :scope, :version)
+""")
+RESEEDED = text("""
+    UPDATE credential SET refresh_token = :refresh, former_seeds = array_append(former_seeds, seed_sha256),
+        seed_sha256 = :sha, access_token = NULL, expires_at = NULL, version = version + 1,
+        refused_at = NULL, renewing_until = NULL, renewed_at = NULL
+    WHERE (system, scope) = (:system, :scope) AND refused_at IS NOT NULL
+    AND seed_sha256 <> :sha AND NOT :sha = ANY (former_seeds)
 """)
 REPLACED = text("""
     UPDATE credential SET refresh_token = :refresh, access_token = NULL, expires_at = NULL, version = version + 1,
@@ -57,12 +66,15 @@ LISTED = text("""
     FROM credential c FULL JOIN (SELECT * FROM shared_limit WHERE held IS NOT NULL) l
         ON (l.system, l.scope) = (c.system, c.scope) ORDER BY 1, 2
 """)
-HELD_SCOPES = text("SELECT scope FROM shared_limit WHERE system = :system AND held IS NOT NULL ORDER BY scope")
+SCOPES = text("SELECT scope FROM shared_limit WHERE system = :system ORDER BY scope")
 
 
 @dataclass(frozen=True)
 class StoredCredential:
-    """The row of one account. `seed` is the refresh token that was configured: it counts until another is stored."""
+    """The row of one account. `seed` is the refresh token that was configured.
+
+    It counts until another is stored, and again when that is refused, if it is one that was not tried before.
+    """
 
     store: Store
     system: str
@@ -74,14 +86,24 @@ class StoredCredential:
 
     def current(self) -> Token:
         """As stored now; the configured refresh token is stored at the first look."""
-        row = self.store.read(lambda connection: connection.execute(CURRENT, self._named()).first())
+        row = self._row()
         if row is None:
-            seed = self.seed.encode()
-            seeded = self._named(sha=sha256(seed), refresh=seed)
-            self.store.write(lambda connection: connection.execute(SEED, seeded))
+            self._seeded(SEED)
             return Token(0, None)
+        if row.replaceable:
+            self._seeded(RESEEDED)
+            row = self._row()
         access = None if row.access_token is None else row.access_token.decode()
         return Token(row.version, access, row.refused, row.fresh)
+
+    def _row(self) -> Any:  # noqa: ANN401 (a row with the columns of CURRENT)
+        named = self._named(sha=sha256(self.seed.encode()))
+        return self.store.read(lambda connection: connection.execute(CURRENT, named).first())
+
+    def _seeded(self, how: TextClause) -> None:
+        seed = self.seed.encode()
+        named = self._named(sha=sha256(seed), refresh=seed)
+        self.store.write(lambda connection: connection.execute(how, named))
 
     def claim(self, version: int) -> str | None:
         """The refresh token, for one caller at a time; None for all others."""
@@ -90,11 +112,19 @@ class StoredCredential:
         return None if given is None else bytes(given).decode()
 
     def renewed(self, version: int, renewed: Renewed) -> None:
-        """Store the tokens before anybody uses them: a refresh token may be good for one use only."""
+        """Store the tokens before anybody uses them: a refresh token may be good for one use only.
+
+        What came late, after another renewer was refused, is good all the same: nobody waits any more.
+        """
         kept = {"access": renewed.access.encode(), "lifetime": renewed.lifetime}
         refresh = None if renewed.refresh is None else renewed.refresh.encode()
         named = self._named(version=version, refresh=refresh, **kept)
-        self.store.write(lambda connection: connection.execute(RENEWED, named))
+
+        def stored(connection: Connection) -> None:
+            if connection.execute(RENEWED, named).first() is not None:
+                release(connection, Account(self.system, self.scope))
+
+        self.store.write(stored)
 
     def given_up(self, version: int, *, refused: bool) -> None:
         """End the claim, for good where the refresh token was refused."""
@@ -118,5 +148,5 @@ def renew(connection: Connection, system: str, refresh_token: str | None) -> lis
             raise NotFound("renewable credential", system)
     else:
         connection.execute(ANEW, {"system": system})
-    held = [str(scope) for scope in connection.execute(HELD_SCOPES, {"system": system}).scalars()]
-    return [scope for scope in held if release(connection, system, scope)]
+    scopes = [str(scope) for scope in connection.execute(SCOPES, {"system": system}).scalars()]
+    return [scope for scope in scopes if release(connection, Account(system, scope))]

@@ -15,7 +15,7 @@ from business_store.agreement import conclude
 from business_store.database import Store
 from business_store.facts import owned_facts, read_facts
 from business_store.late_evidence import answered_late
-from business_store.limits import respect, respect_read, turn_of
+from business_store.limits import UNSAID, respect, respect_read, turn_of
 from business_store.operations import permit, record_answer, record_probe, unsealed
 from business_store.requests import relink
 from business_store.reviews import ReviewTerms, ensure_review
@@ -25,6 +25,7 @@ from business_store.versions import record_snapshot
 from business_store.waiting import retry, throttled, to_operator, waits
 from domain.approvals import NotCovered
 from domain.boundaries import boundary
+from domain.credentials import Account
 from domain.errors import ReadFailed, Superseded
 from domain.execution import StepCall, Then
 from domain.operations import Answered, Granted, Line, Looked, PermitAsked, PermitWanted, Sendable
@@ -156,15 +157,19 @@ class Ledger:
         """Record an answer and settle; it is kept even when another execution owns the run (then raises Superseded)."""
 
         def shared(connection: Connection) -> None:
-            respect(connection, process.effect(call.step).system, answered.scope, answered.answer)
+            respect(connection, answered.account, answered.answer)
 
         with boundary("save-answer", call.run_id):
             return self._keep(call, process, lambda connection: record_answer(connection, answered), line, shared)
 
     def save_probe(self, call: StepCall, process: Process[Any], looked: Looked, line: Line) -> Kept:
         """Record a look-up and settle; kept like an answer."""
+
+        def shared(connection: Connection) -> None:
+            respect(connection, looked.account, looked.finding)
+
         with boundary("save-probe", call.run_id):
-            return self._keep(call, process, lambda connection: record_probe(connection, looked), line)
+            return self._keep(call, process, lambda connection: record_probe(connection, looked), line, shared)
 
     def _keep(
         self,
@@ -231,13 +236,13 @@ class Ledger:
         with boundary("conclude", call.run_id):
             return self._owned(call, work)
 
-    def turn(self, call: StepCall, process: Process[Any], about: tuple[str, str]) -> Kept | None:
+    def turn(self, call: StepCall, process: Process[Any], account: Account) -> Kept | None:
         """Before a read: wait for this run's turn where the system asked all runs for a pause, else None."""
 
         def work(connection: Connection, facts: Facts) -> Kept | None:
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
-            turn = turn_of(connection, about, call.run_id, facts.now, use=call.quick_reads)
+            turn = turn_of(connection, account, call.run_id, facts.now, use=call.quick_reads)
             if turn is None:
                 return None
             facts = self._taken_up(connection, facts, process)
@@ -246,16 +251,16 @@ class Ledger:
         with boundary("turn", call.run_id):
             return self._owned(call, work)
 
-    def read_refused(self, call: StepCall, process: Process[Any], about: tuple[str, str], refused: ReadFailed) -> Kept:
+    def read_refused(self, call: StepCall, process: Process[Any], account: Account, refused: ReadFailed) -> Kept:
         """A limit or a credential was met by a read: every run respects it, and this one waits for its turn."""
 
         def work(connection: Connection, facts: Facts) -> Kept:
-            respect_read(connection, about, refused)
+            respect_read(connection, account, refused)
             if not facts.run.is_open or facts.run.state in HELD:
                 return facts, _held(facts.run)
-            turn = turn_of(connection, about, call.run_id, facts.now, use=False)
+            turn = turn_of(connection, account, call.run_id, facts.now, use=False)
             facts = self._taken_up(connection, facts, process)
-            return facts, waits(connection, facts.run, call.step, turn or Turn(facts.now, refused.code))
+            return facts, waits(connection, facts.run, call.step, turn or Turn(facts.now + UNSAID, refused.code))
 
         with boundary("read-refused", call.run_id):
             return self._owned(call, work)

@@ -11,75 +11,105 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, text
 
 from business_store.runs import want_nudge
+from domain.credentials import UNAUTHENTICATED, Account
 from domain.errors import ReadFailed
 from domain.permits import Turn
-from domain.signals import Answer, Signal
+from domain.signals import Answer, Finding, Found, Signal
 
 GAP = timedelta(milliseconds=200)
 """Between two turns after a limit; doubled each time that proves too fast, up to ten seconds, and a fifth less after
 each turn that met no limit."""
 HELD_PAUSE = timedelta(seconds=30)
 """How often a run looks whether a hold is over, unless it is nudged."""
-CREDENTIAL_REFUSED, UNAUTHENTICATED = "credential_refused", "unauthenticated"
+UNSAID = timedelta(seconds=2)
+"""Before the next try after a refusal that names no wait: HubSpot's lock of one record lasts that long."""
+CREDENTIAL_REFUSED = "credential_refused"
 log = logging.getLogger(__name__)
 
 
 HIT = text("SELECT limit_hit(:system, :scope, :wait, :gap)")
 TURN = text("SELECT turn, held FROM limit_turn_of(:system, :scope, :run, :use)")
-HOLD = text("SELECT limit_hold(:system, :scope, :reason, :gap)")
+HOLD = text("SELECT limit_hold_mark(:system, :scope, :reason, :gap, :mark)")
+LIFT = text("SELECT limit_lift(:system, :scope, :mark)")
 RELEASE = text("SELECT limit_release(:system, :scope)")
+FORGET = text("UPDATE shared_limit SET refused = '{}' WHERE (system, scope) = (:system, :scope)")
+MARKED = text("SELECT system, scope FROM shared_limit WHERE held IS NOT NULL OR refused <> '{}' ORDER BY 1, 2")
 WAITING = text("""
     SELECT run.id FROM run WHERE reason = :reason AND state IN ('retrying', 'outcome_unknown') ORDER BY run.id
 """)
 
 
-def limit_hit(connection: Connection, system: str, scope: str, wait: timedelta) -> None:
+def _named(account: Account) -> dict[str, str]:
+    return {"system": account.system, "scope": account.scope}
+
+
+def limit_hit(connection: Connection, account: Account, wait: timedelta) -> None:
     """Slow every run down that talks to this account. A later, shorter wait never shortens it."""
-    connection.execute(HIT, {"system": system, "scope": scope, "wait": wait, "gap": GAP})
+    connection.execute(HIT, {**_named(account), "wait": wait, "gap": GAP})
 
 
-def turn_of(connection: Connection, about: tuple[str, str], run_id: str, now: datetime, *, use: bool) -> Turn | None:
-    """The turn that this run has to wait for, or None: it may go now. `about`: system and scope."""
-    named = {"system": about[0], "scope": about[1], "run": run_id, "use": use}
-    row = connection.execute(TURN, named).one()
+def turn_of(connection: Connection, account: Account, run_id: str, now: datetime, *, use: bool) -> Turn | None:
+    """The turn that this run has to wait for, or None: it may go now."""
+    row = connection.execute(TURN, {**_named(account), "run": run_id, "use": use}).one()
     if row.held is not None:
         return Turn(now + HELD_PAUSE, row.held)
     return None if row.turn is None else Turn(row.turn, "throttled")
 
 
-def hold(connection: Connection, system: str, scope: str, reason: str) -> bool:
-    """Keep every run from this account until `release`; whether nobody had said so before."""
-    named = {"system": system, "scope": scope, "reason": reason, "gap": GAP}
+def hold(connection: Connection, account: Account, reason: str) -> bool:
+    """Keep every run from this account until `release` or `lift`; whether nobody had said so before."""
+    named = {**_named(account), "reason": reason, "gap": GAP, "mark": account.mark}
     return bool(connection.execute(HOLD, named).scalar_one())
 
 
-def release(connection: Connection, system: str, scope: str) -> bool:
+def release(connection: Connection, account: Account) -> bool:
     """The cause is mended: wake whoever waits, to go on one after the other. False where nothing was held."""
-    was_held = bool(connection.execute(RELEASE, {"system": system, "scope": scope}).scalar_one())
+    was_held = bool(connection.execute(RELEASE, _named(account)).scalar_one())
+    connection.execute(FORGET, _named(account))
     if was_held:
-        for run_id in connection.execute(WAITING, {"reason": CREDENTIAL_REFUSED}).scalars().all():
-            want_nudge(connection, run_id)
+        wake_held(connection)
     return was_held
 
 
-def respect(connection: Connection, system: str, scope: str, answer: Answer) -> None:
-    """What one answer to a send means to every run: a pause, or a credential that somebody has to mend."""
-    if answer.signal is Signal.THROTTLED and answer.retry_after is not None:
-        limit_hit(connection, system, scope, answer.retry_after)
-    if answer.code == UNAUTHENTICATED:
-        _alarm(connection, system, scope)
+def lift(connection: Connection, account: Account) -> bool:
+    """End a hold of other credentials than this one. Nobody is woken yet: that takes locks of runs."""
+    return bool(connection.execute(LIFT, {**_named(account), "mark": account.mark}).scalar_one())
 
 
-def respect_read(connection: Connection, about: tuple[str, str], refused: ReadFailed) -> None:
-    """The same for a read."""
+def wake_held(connection: Connection) -> None:
+    """Runs that wait for a credential look again at once."""
+    for run_id in connection.execute(WAITING, {"reason": CREDENTIAL_REFUSED}).scalars().all():
+        want_nudge(connection, run_id)
+
+
+def marked(connection: Connection) -> list[Account]:
+    """Accounts that are held, or of which a credential was refused."""
+    return [Account(row.system, row.scope) for row in connection.execute(MARKED)]
+
+
+def respect(connection: Connection, account: Account, met: Answer | Finding) -> None:
+    """What one answer, or one look-up, means to every run: a pause, or a credential that somebody has to mend."""
+    if met.retry_after is not None and _throttled(met):
+        limit_hit(connection, account, met.retry_after)
+    if met.code == UNAUTHENTICATED:
+        _alarm(connection, account)
+
+
+def _throttled(met: Answer | Finding) -> bool:
+    return met.signal is Signal.THROTTLED if isinstance(met, Answer) else met.found is Found.FAILED
+
+
+def respect_read(connection: Connection, account: Account, refused: ReadFailed) -> None:
+    """The same for a read, and for a write of what the CRM shows."""
     seconds = refused.fields.get("retry_after")
     if isinstance(seconds, int | float):
-        limit_hit(connection, *about, timedelta(seconds=float(seconds)))
+        limit_hit(connection, account, timedelta(seconds=float(seconds)))
     if refused.code == CREDENTIAL_REFUSED:
-        _alarm(connection, *about)
+        _alarm(connection, account)
 
 
-def _alarm(connection: Connection, system: str, scope: str) -> None:
+def _alarm(connection: Connection, account: Account) -> None:
     """Once, whoever meets it next."""
-    if hold(connection, system, scope, CREDENTIAL_REFUSED):
-        log.error("the credential of %s %s is refused: every run to it waits until it is renewed", system, scope)
+    if hold(connection, account, CREDENTIAL_REFUSED):
+        where = (account.system, account.scope)
+        log.error("the credential of %s %s is refused: every run to it waits until there is another", *where)

@@ -78,13 +78,13 @@ def _turn(connection: Connection, facts: Facts, sendable: Sendable) -> Turn | No
     until = facts.throttles.get(sendable.system)
     if until is None or until <= facts.now:
         return None
-    return turn_of(connection, (sendable.system, sendable.scope), facts.run.id, facts.now, use=False)
+    return turn_of(connection, sendable.account, facts.run.id, facts.now, use=False)
 
 
 def _use_turn(connection: Connection, facts: Facts, sendable: Sendable) -> None:
     until = facts.throttles.get(sendable.system)
     if until is not None and until > facts.now:
-        turn_of(connection, (sendable.system, sendable.scope), facts.run.id, facts.now, use=True)
+        turn_of(connection, sendable.account, facts.run.id, facts.now, use=True)
 
 
 def _asking(facts: Facts, target: StoredVersion, turn: Turn | None) -> Asking:

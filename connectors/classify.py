@@ -9,9 +9,9 @@ from http import HTTPStatus
 from typing import TypeAlias
 
 from connectors.retry_after import MIGRATION_CAP, USUAL_CAP, retry_after
-from connectors.transport import UNAUTHENTICATED, Lost, Reply
+from connectors.transport import Lost, Reply
 from domain.canonical import Json, NotJson, parse
-from domain.credentials import Verdict
+from domain.credentials import UNAUTHENTICATED, Verdict
 from domain.signals import Answer, Doubt, Signal
 
 MIGRATING = 477

@@ -6,11 +6,12 @@ who meet the same 401 one renews; the others wait for the token that it stored.
 
 from __future__ import annotations
 
+import hmac
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from domain.credentials import Exchange, Renewed, Token, Vault, Verdict
+from domain.credentials import RENEWAL, Exchange, Renewed, Token, Vault, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ class Fixed:
 
     def refused(self, token: str) -> Verdict:
         return Verdict.REFUSED
+
+    def mark(self) -> str:
+        """Keyed with the token itself: no table of hashes knows it, and who has the token learns nothing new."""
+        return hmac.new(self.token.encode(), b"counterfoil credential", "sha256").hexdigest()[:32]
 
 
 LOOK_EVERY = 0.1
@@ -61,6 +66,9 @@ class Renewable:
             self.vault.given_up(now.version, refused=True)
             return Verdict.REFUSED
         return self._renewed(now)
+
+    def mark(self) -> str:
+        return f"{RENEWAL}{self.vault.current().version}"
 
     def _renewed(self, stale: Token) -> Verdict:
         refresh = self.vault.claim(stale.version)

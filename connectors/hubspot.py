@@ -13,14 +13,14 @@ from connectors.hubspot_limits import pause_of
 from connectors.hubspot_records import SYSTEM, HubSpotSchema, as_text
 from connectors.hubspot_subjects import Subjects
 from connectors.hubspot_tasks import Tasks
-from connectors.reading import Reader
+from connectors.reading import Reader, unseen
 from connectors.transport import Request, Transport, segment
 from domain.contracts import Contract
 from domain.credentials import Credential
 from domain.errors import InvalidInput, ReadFailed
 from domain.identity import SubjectRef
 from domain.ports import Send, Sought, SubjectReading, Wanted
-from domain.signals import Answer, Finding, Found
+from domain.signals import Answer, Finding
 
 CREATE_TASK = "create_task"
 UPSERT_COMPANY = "upsert_company"
@@ -63,6 +63,9 @@ class HubSpot:
     def close(self) -> None:
         self._transport.close()
 
+    def credential_mark(self) -> str:
+        return self._transport.credential_mark()
+
     def contracts(self, operation: str) -> tuple[Contract, ...]:
         """C2 by the unique property, then C4: see connectors.hubspot_contracts."""
         return self._effect(operation).contracts(self._times)
@@ -80,7 +83,7 @@ class HubSpot:
         try:
             return self._effect(sought.operation).find(sought)
         except ReadFailed as failure:
-            return Finding(Found.FAILED, str(failure.fields["reason"]))
+            return unseen(failure)
 
     def read_back(self, operation: str, reference: str) -> Mapping[str, str | None]:
         """Raises ReadFailed. Fields: see Tasks.read_back and Companies.read_back."""

@@ -22,7 +22,7 @@ from connectors.hubspot_records import (
     storable,
 )
 from connectors.reading import Reader
-from connectors.transport import Lost, segment
+from connectors.transport import segment
 from domain.errors import SubjectGone
 from domain.identity import SubjectRef
 from domain.ports import SubjectReading, Wanted
@@ -60,8 +60,6 @@ class Subjects:
         body = {"properties": {name: value or "" for name, value in changes.items()}}
         path = f"{OBJECTS}/{segment(subject.object_type)}/{segment(subject.object_id)}"
         reply = self.reader.transport.write(json_request("PATCH", path, body), self.write_within)
-        if isinstance(reply, Lost):
-            raise self.reader.failed(reply.code)
         if self.reader.understood(reply) is None:
             raise _gone(subject)
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from connectors.classify import MIGRATING, Object, children, json_object, pause_asked
-from connectors.transport import UNAUTHENTICATED, Lost, Reply, Request, Transport
-from domain.credentials import Verdict
+from connectors.transport import Lost, Reply, Request, Transport
+from domain.credentials import UNAUTHENTICATED, Verdict
 from domain.errors import CredentialRefused, ReadFailed, Throttled
+from domain.signals import Finding, Found
 
 MAX_PAGES = 200
 """Of a hundred records: more than were made between a send and its look-up."""
@@ -35,10 +36,7 @@ class Reader:
 
     def found(self, request: Request) -> Object | None:
         """The object, or None if the system says that there is none. Raises ReadFailed, or Throttled."""
-        reply = self.transport.read(request, self.within)
-        if isinstance(reply, Lost):
-            raise self.failed(reply.code) if reply.code != UNAUTHENTICATED else self._unauthenticated()
-        return self.understood(reply)
+        return self.understood(self.transport.read(request, self.within))
 
     def required(self, request: Request) -> Object:
         """As `found`; absence too raises ReadFailed."""
@@ -47,8 +45,10 @@ class Reader:
             raise self.failed("absent")
         return found
 
-    def understood(self, reply: Reply) -> Object | None:
+    def understood(self, reply: Reply | Lost) -> Object | None:
         """The object of an answer already received. Absence counts only if the API itself says so, in JSON."""
+        if isinstance(reply, Lost):
+            raise self.failed(reply.code) if reply.code != UNAUTHENTICATED else self._unauthenticated()
         value = None if reply.defect else json_object(reply.body)
         if reply.status in _THROTTLES:
             raise self._throttled(reply)
@@ -78,6 +78,14 @@ class Reader:
         return Throttled(
             f"{self.system} refused a read for now", system=self.system, reason="throttled", retry_after=seconds
         )
+
+
+def unseen(failure: ReadFailed) -> Finding:
+    """A look-up that saw nothing at all, with what it means to every other request to the same account."""
+    seconds = failure.fields.get("retry_after")
+    pause = timedelta(seconds=float(seconds)) if isinstance(seconds, int | float) else None
+    refused = isinstance(failure, CredentialRefused)
+    return Finding(Found.FAILED, UNAUTHENTICATED if refused else str(failure.fields["reason"]), retry_after=pause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from connectors.classify import Object, child, text
 from connectors.fields import Fields, fitting
-from connectors.reading import Reader, every_page, page_by_id
+from connectors.reading import Reader, every_page, page_by_id, unseen
 from connectors.stripe_account import differences, is_account, key_of, readable, rendered
 from connectors.stripe_answers import classified
 from connectors.stripe_contracts import KEY_HEADER, StripeTimes, of_accounts
@@ -43,6 +43,9 @@ class Stripe:
     def close(self) -> None:
         self._transport.close()
 
+    def credential_mark(self) -> str:
+        return self._transport.credential_mark()
+
     def contracts(self, operation: str) -> tuple[Contract, ...]:
         """C1, then C3: see connectors.stripe_contracts."""
         _known(operation)
@@ -64,7 +67,7 @@ class Stripe:
         try:
             return self._named(sought) or self._listed(sought)
         except ReadFailed as failure:
-            return Finding(Found.FAILED, str(failure.fields["reason"]))
+            return unseen(failure)
 
     def read_back(self, operation: str, reference: str) -> Mapping[str, str | None]:
         """The fields as `render` takes them, plus `operation_key`, and `iban_last4` for the IBAN. Raises ReadFailed."""

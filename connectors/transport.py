@@ -21,11 +21,8 @@ import httpcore
 import httpx
 
 from connectors.credentials import Fixed
-from domain.credentials import Credential, Verdict
+from domain.credentials import UNAUTHENTICATED, Credential, Verdict
 from domain.errors import InvalidInput
-
-UNAUTHENTICATED = "unauthenticated"
-"""Code of an answer that a person has to mend: no credential of ours is good."""
 
 MAX_ANSWER = 8 * 1024 * 1024
 """Bytes of an answer's body after which reading stops; a page of a hundred Stripe accounts is about half a megabyte."""
@@ -177,6 +174,10 @@ class Transport:
 
     def close(self) -> None:
         self._pool.close()
+
+    def credential_mark(self) -> str:
+        """A name for the credential in use, from which it cannot be found out; empty if there is none."""
+        return "" if self._credential is None else self._credential.mark()
 
     def write(self, request: Request, within: timedelta) -> Reply | Lost:
         """One request over its own connection. Never raises for anything the network does."""

@@ -7,6 +7,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
+UNAUTHENTICATED = "unauthenticated"
+"""Code of an answer, or of a look-up, that a person has to mend: no credential of ours is good."""
+
+RENEWAL = "renewal "
+"""How the mark of tokens begins that are renewed by themselves; the number of renewals follows."""
+
 
 class Verdict(StrEnum):
     """What became of a credential that was refused with 401."""
@@ -16,6 +22,18 @@ class Verdict(StrEnum):
     """Renewing did not work now; it is tried again."""
     REFUSED = "refused"
     """Only a person can give another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One account of an outside system: limits, and the hold of a refused credential, are shared inside it.
+
+    `mark` names the credential in use without telling it: another credential has another one. Empty where nobody said.
+    """
+
+    system: str
+    scope: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +66,9 @@ class Credential(Protocol):
 
     def refused(self, token: str) -> Verdict:
         """After a 401 to this token."""
+
+    def mark(self) -> str:
+        """A name for what is configured or stored now, from which it cannot be found out."""
 
 
 class Vault(Protocol):

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.contracts import Contract
+from domain.credentials import Account
 from domain.errors import ContentErased
 from domain.execution import Execution
 from domain.identity import OperationIdentity, operation_key
@@ -23,14 +24,16 @@ class Sendable:
     """What is to be sent for one step, before anybody permitted it. `content` is rendered for `key`."""
 
     step: str
-    system: str
+    account: Account
     kind: str
     key: str
     generation: int
     content: bytes
     contracts: tuple[Contract, ...]
-    scope: str = ""
-    """Which account of the system: limits and credentials are shared inside it."""
+
+    @property
+    def system(self) -> str:
+        return self.account.system
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class Answered:
     key: str
     attempt: int
     answer: Answer
-    scope: str = ""
+    account: Account
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ class Looked:
     key: str
     began_at: datetime
     finding: Finding
+    account: Account
 
 
 def content_of(operation: Operation) -> bytes:

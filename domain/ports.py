@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from domain.contracts import Contract
+from domain.credentials import Account
 from domain.identity import SubjectRef
 from domain.signals import Answer, Finding
 
@@ -67,6 +68,9 @@ class Connector(Protocol):
     scope: str
     """Which account of the system: its limits and its credential are shared by all runs. Empty where it has but one."""
 
+    def credential_mark(self) -> str:
+        """A name for the credential in use, from which it cannot be found out: what is held is that one alone."""
+
     def contracts(self, operation: str) -> tuple[Contract, ...]:
         """The ordered recovery contracts of one operation."""
 
@@ -94,3 +98,8 @@ class Crm(Connector, Protocol):
 
     def check(self) -> Sequence[str]:
         """Verify credentials with reads only; one line per finding. Raises ReadFailed."""
+
+
+def account_of(connector: Connector, *, marked: bool = False) -> Account:
+    """The account of a connector; `marked` with the credential in use, which may take a read of the store."""
+    return Account(connector.system, connector.scope, connector.credential_mark() if marked else "")

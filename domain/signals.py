@@ -60,11 +60,15 @@ class Found(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one probe: ONE only if the record carries our own key and our content."""
+    """The result of one probe: ONE only if the record carries our own key and our content.
+
+    `retry_after`: the pause that a look-up was told to make, which saw nothing.
+    """
 
     found: Found
     code: str
     reference: str | None = None
+    retry_after: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from connectors.classify import Object, text
 from connectors.fields import Fields, fitting, present
-from connectors.reading import Reader, every_page, page_by_id
+from connectors.reading import Reader, every_page, page_by_id, unseen
 from connectors.transport import Request, Transport, segment
 from domain.contracts import Contract, Keyed, LookupLagged, LookupStrong, Upsert
 from domain.errors import InvalidInput, ReadFailed
@@ -37,6 +37,9 @@ class Practice:
     def close(self) -> None:
         self._transport.close()
 
+    def credential_mark(self) -> str:
+        return self._transport.credential_mark()
+
     def contracts(self, operation: str) -> tuple[Contract, ...]:
         """Those of the mode: see drill.practice_contracts."""
         _known(operation)
@@ -63,7 +66,7 @@ class Practice:
         try:
             return self._named(sought) or self._looked_up(sought)
         except ReadFailed as failure:
-            return Finding(Found.FAILED, str(failure.fields["reason"]))
+            return unseen(failure)
 
     def read_back(self, operation: str, reference: str) -> Mapping[str, str | None]:
         """The fields as `render` takes them, plus `operation_key`, and `iban_last4` for the IBAN. Raises ReadFailed."""

@@ -27,6 +27,9 @@ class Watched:
         self.system = connector.system
         self.scope = connector.scope
 
+    def credential_mark(self) -> str:
+        return self._connector.credential_mark()
+
     def contracts(self, operation: str) -> tuple[Contract, ...]:
         return self._connector.contracts(operation)
 

@@ -21,6 +21,7 @@ from domain.ports import Crm
 from domain.process import Process
 from domain.records import Facts, Taken
 from domain.states import RunKind, RunState
+from sweep.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -34,19 +35,27 @@ class ClosedRequests:
     processes: Mapping[str, Process[Any]]
 
     def read(self, request_id: str) -> None:
-        """Record what the CRM says now; a read that fails is tried again by the next sweep."""
+        """Record what the CRM says now; a read that fails, or whose turn is later, is tried again by the next sweep."""
         facts = self._facts(request_id)
         if facts is None:
             return
         process = self.processes[facts.run.process]
-        try:
-            taken = Snapshots(self.crms).take(facts, process)
-        except (ReadFailed, SubjectGone) as refused:
-            log.warning("request %s could not be read: %s", request_id, refused.code)
-            return
+        taken = self._taken(request_id, facts, process)
         if taken is not None:
             with boundary("record-change", facts.run.id):
                 self.store.write(lambda connection: self._record(connection, facts.run.id, process, taken))
+
+    def _taken(self, request_id: str, facts: Facts, process: Process[Any]) -> Taken | None:
+        crm, turns = self.crms.get(facts.subject.system), Turns(self.store)
+        if crm is not None and turns.not_yet(facts, crm) is not None:
+            return None
+        try:
+            return Snapshots(self.crms).take(facts, process)
+        except (ReadFailed, SubjectGone) as refused:
+            log.warning("request %s could not be read: %s", request_id, refused.code)
+            if crm is not None:
+                turns.met(facts, crm, refused)
+            return None
 
     def _facts(self, request_id: str) -> Facts | None:
         with self.store.reading() as connection:

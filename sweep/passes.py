@@ -29,6 +29,7 @@ from operating.metrics import PASSES_FAILED, SWEPT
 from sweep.callbacks import CallbackSweep
 from sweep.closed_requests import ClosedRequests
 from sweep.engine import Engine
+from sweep.holds import Holds
 from workflows.starting import Reached
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class Sweep:
     processes: Mapping[str, Process[Any]]
     patience: timedelta
     callbacks: CallbackSweep
+    holds: Holds
     check_every: timedelta
     """How often the execution of an open run is looked at, one by one, for what the engine itself lost."""
 
@@ -82,6 +84,7 @@ class Sweep:
             "lost": self._lost,
             "read": self._read_closed,
             "callbacks": lambda: asyncio.to_thread(self.callbacks.once),
+            "lifted": lambda: asyncio.to_thread(self.holds.once),
         }
 
     async def _each(self, find: Find, work: Callable[[EngineRow], Awaitable[object]]) -> int:

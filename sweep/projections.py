@@ -16,8 +16,10 @@ from domain.errors import CounterfoilError, SubjectGone
 from domain.ports import Crm
 from domain.process import Process
 from domain.projection import projection_of
+from domain.records import Facts
 from domain.states import TERMINAL
 from operating.joining import joined
+from sweep.turns import Turns
 
 log = logging.getLogger(__name__)
 PAUSE_AFTER_FAILURE = timedelta(seconds=15)
@@ -30,6 +32,10 @@ class Projector:
     store: Store
     crms: Mapping[str, Crm]
     processes: Mapping[str, Process[Any]]
+
+    @property
+    def _turns(self) -> Turns:
+        return Turns(self.store)
 
     def once(self) -> int:
         """Project what is due; return how many records were written."""
@@ -50,6 +56,10 @@ class Projector:
         crm = self.crms.get(facts.subject.system)
         if crm is None:
             return False
+        turn = self._turns.not_yet(facts, crm)
+        if turn is not None:
+            self._later(row, turn.at - facts.now)
+            return None
         try:
             with (
                 joined(run=row.run_id, subject=str(facts.subject), correlation=facts.run.correlation_id),
@@ -57,14 +67,18 @@ class Projector:
             ):
                 crm.project(facts.subject, projection_of(facts, self.processes[facts.run.process]))
         except CounterfoilError as refused:
-            return self._not_written(row, refused)
+            return self._not_written(row, facts, crm, refused)
         return True
 
-    def _not_written(self, row: Unprojected, refused: CounterfoilError) -> bool | None:
+    def _not_written(self, row: Unprojected, facts: Facts, crm: Crm, refused: CounterfoilError) -> bool | None:
         """Later again; but a run that is over has nowhere to be shown once its record is gone."""
         if isinstance(refused, SubjectGone) and row.state in TERMINAL:
             return False
         log.warning("run %s not projected: %s", row.run_id, refused.code)
-        with boundary("postpone-projection", row.run_id):
-            self.store.write(lambda connection: postpone_projection(connection, row.run_id, PAUSE_AFTER_FAILURE))
+        turn = self._turns.met(facts, crm, refused)
+        self._later(row, PAUSE_AFTER_FAILURE if turn is None else turn.at - facts.now)
         return None
+
+    def _later(self, row: Unprojected, pause: timedelta) -> None:
+        with boundary("postpone-projection", row.run_id):
+            self.store.write(lambda connection: postpone_projection(connection, row.run_id, pause))

@@ -210,7 +210,13 @@ def test_c62_rate_limit_whose_answer_says_in_its_own_words_how_long(made: Made) 
 def test_c62_look_up_refused_by_a_rate_limit(made: Made) -> None:
     made.lookups_meet("throttle_429")
     finding = made.probe("999")
-    assert (finding.found, finding.code) == (Found.FAILED, "throttled")
+    assert (finding.found, finding.code, finding.retry_after) == (Found.FAILED, "throttled", WINDOWS[made.case.system])
+
+
+def test_look_up_with_a_refused_credential_says_so(made: Made) -> None:
+    with closing(made.case.connect(made.sandbox.base_url, "sk_revoked")) as stranger:
+        finding = stranger.probe(Sought(made.case.operation, KEY, made.content, made.since, "999"))
+    assert (finding.found, finding.code) == (Found.FAILED, "unauthenticated")
 
 
 def test_rejected_credential_is_not_a_rejected_intent(made: Made) -> None:

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 from databases import Database
+from sandboxes import sandbox_process
 from store_builder import Book
 
 from business_store.actors import Actor
+from sandbox.control import SandboxControl
 
 
 @pytest.fixture
@@ -27,3 +29,17 @@ def reviewer(book: Book) -> Actor:
 @pytest.fixture
 def operator(book: Book) -> Actor:
     return book.person("olaf", "operator")
+
+
+@pytest.fixture(scope="package")
+def own_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxControl]:
+    """The session's is at work for others and must not be emptied."""
+    folder = tmp_path_factory.mktemp("store")
+    with sandbox_process(folder / "sandbox.db") as running, SandboxControl(running.url) as control:
+        yield control
+
+
+@pytest.fixture
+def sandbox(own_sandbox: SandboxControl) -> SandboxControl:
+    own_sandbox.reset()
+    return own_sandbox

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from sandboxes import sandbox_process
 from store_builder import Book
 from together import together
 
 from business_store.credentials import StoredCredential, credentials, renew
+from business_store.limits import hold
 from connectors.credentials import Renewable
 from connectors.hubspot import HubSpot
 from connectors.hubspot_oauth import PATH, HubSpotTokens
-from domain.credentials import Verdict
+from domain.credentials import Account, Renewed, Verdict
 from domain.errors import CredentialRefused, NotFound, ReadFailed
 from sandbox.control import SandboxControl
+from sweep.holds import Holds
 
 PORTAL = "90210001"
 ENDPOINT = {"method": "POST", "path_prefix": PATH}
-
-
-@pytest.fixture(scope="module")
-def own_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxControl]:
-    """The session's is at work for others and must not be emptied."""
-    folder = tmp_path_factory.mktemp("credentials")
-    with sandbox_process(folder / "sandbox.db") as running, SandboxControl(running.url) as control:
-        yield control
-
-
-@pytest.fixture
-def sandbox(own_sandbox: SandboxControl) -> SandboxControl:
-    own_sandbox.reset()
-    return own_sandbox
 
 
 @pytest.fixture
@@ -163,3 +151,76 @@ def test_tokens_are_in_no_listing_and_no_representation(book: Book, credential: 
 def test_only_what_is_kept_can_be_replaced(book: Book) -> None:
     with pytest.raises(NotFound):
         book.store.once(lambda connection: renew(connection, "stripe", "rt-new"))
+
+
+# A refusal that is over without anybody's word.
+
+
+def refused_by_another(book: Book, credential: Renewable) -> int:
+    """One renewer is slow; another one takes over and is refused, and all runs are held. The version in dispute."""
+    vault, account = credential.vault, Account("hubspot", PORTAL, credential.mark())
+    version = vault.current().version
+    assert vault.claim(version)
+    with book.forged() as superuser:
+        superuser.execute("UPDATE credential SET renewing_until = now() - interval '1 second'")
+    assert vault.claim(version)
+    vault.given_up(version, refused=True)
+    assert book.store.once(lambda connection: hold(connection, account, "credential_refused"))
+    return version
+
+
+def held(book: Book) -> list[str]:
+    return [row.scope for row in book.rows("SELECT scope FROM shared_limit WHERE held IS NOT NULL")]
+
+
+def test_a_renewal_that_succeeds_late_ends_refusal_and_hold(book: Book, credential: Renewable) -> None:
+    version = refused_by_another(book, credential)
+    assert (credential.held(), held(book)) == (True, [PORTAL])
+    credential.vault.renewed(version, Renewed("at-late", timedelta(minutes=30)))
+    assert (credential.held(), credential.bearer(), held(book)) == (False, "at-late", [])
+
+
+def test_a_renewal_that_comes_to_nothing_late_takes_no_refusal_back(book: Book, credential: Renewable) -> None:
+    version = refused_by_another(book, credential)
+    credential.vault.given_up(version, refused=False)
+    assert (credential.held(), held(book)) == (True, [PORTAL])
+
+
+def test_who_was_refused_before_a_renewal_holds_nobody_after_it(book: Book, credential: Renewable) -> None:
+    account = Account("hubspot", PORTAL, credential.mark())
+    assert credential.bearer()
+    assert not book.store.once(lambda connection: hold(connection, account, "credential_refused"))
+
+
+def configured(book: Book, credential: Renewable, seed: str) -> Renewable:
+    """A process that was started with this refresh token."""
+    return Renewable(StoredCredential(book.store, "hubspot", PORTAL, seed), credential.exchange, credential.patience)
+
+
+def test_another_refresh_token_in_the_settings_counts_once_the_stored_one_is_refused(
+    book: Book, sandbox: SandboxControl, credential: Renewable, hubspot: HubSpot
+) -> None:
+    sandbox.settings(oauth_refuses=True)
+    with pytest.raises(CredentialRefused):
+        hubspot.check()
+    book.store.once(lambda c: hold(c, Account("hubspot", PORTAL, credential.mark()), "credential_refused"))
+    assert Holds(book.store, {"hubspot": hubspot}).once() == 0
+    sandbox.settings(oauth_refuses=False)
+    later = configured(book, credential, "rt-sandbox-2")
+    with closing(HubSpot(sandbox.base_url, later, portal_id=PORTAL, app_id="7700123")) as started:
+        assert Holds(book.store, {"hubspot": started}).once() == 1
+    assert held(book) == []
+    assert not credential.held()
+    assert renewals(sandbox) == 1
+
+
+def test_settings_of_two_processes_do_not_put_each_other_back(book: Book, credential: Renewable) -> None:
+    credential.vault.current()
+    later = configured(book, credential, "rt-later")
+    taken = []
+    for one in (later, credential, later, credential):
+        now = one.vault.current()
+        one.vault.given_up(now.version, refused=True)
+        taken.append(one.vault.current().version)
+    assert taken == [1, 1, 1, 1]
+    assert [bytes(row.refresh_token) for row in book.rows("SELECT refresh_token FROM credential")] == [b"rt-later"]

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from eventually import eventually
+from sending import REFUSED, granted, permitted, ready, throttled
 from store_builder import Book
 from store_writes import ANSWERS
 from together import together
@@ -14,36 +15,14 @@ from together import together
 from business_store.actors import Actor
 from business_store.credentials import renew
 from business_store.limits import GAP, limit_hit
-from domain.operations import Granted
-from domain.signals import Answer, Signal
+from domain.credentials import Account
 from domain.states import RunState
 
-REFUSED = Answer(Signal.NOT_SENT, "unauthenticated", refused=True, http_status=401)
-
-
-def throttled(seconds: float) -> Answer:
-    return Answer(Signal.THROTTLED, "rate_limit", retry_after=timedelta(seconds=seconds), refused=True)
-
-
-def ready(book: Book, reviewer: Actor, count: int) -> list[str]:
-    """Runs whose account may be sent."""
-    runs = [book.accept_trigger(str(number)) for number in range(count)]
-    for run_id in runs:
-        book.approved(run_id, reviewer)
-    return runs
+STRIPE = Account("stripe")
 
 
 def turns(book: Book) -> dict[str, datetime]:
     return {row.run_id: row.turn for row in book.rows("SELECT run_id, turn FROM limit_turn ORDER BY turn")}
-
-
-def permitted(book: Book, run_id: str) -> Granted | None:
-    given = book.ask_permit(book.call(run_id, "create-account"))[1]
-    return given if isinstance(given, Granted) else None
-
-
-def granted(book: Book, run_id: str) -> bool:
-    return permitted(book, run_id) is not None
 
 
 def test_c62_a_limit_met_by_one_run_gives_the_others_turns_in_order(book: Book, reviewer: Actor) -> None:
@@ -107,11 +86,11 @@ def test_c62_a_limit_met_again_moves_every_turn_behind_it_in_their_order(book: B
 
 def test_c62_a_pace_that_proved_too_fast_is_halved(book: Book) -> None:
     for wait in (0, 0):
-        book.store.write(lambda c, wait=wait: limit_hit(c, "stripe", "", timedelta(seconds=wait)))  # type: ignore[misc]
+        book.store.write(lambda c, wait=wait: limit_hit(c, STRIPE, timedelta(seconds=wait)))  # type: ignore[misc]
     before = book.rows("SELECT gap FROM shared_limit")[0].gap
     with book.forged() as superuser:
         superuser.execute("UPDATE shared_limit SET next_turn = now() + interval '1 minute'")
-    book.store.write(lambda connection: limit_hit(connection, "stripe", "", timedelta(0)))
+    book.store.write(lambda connection: limit_hit(connection, STRIPE, timedelta(0)))
     assert book.rows("SELECT gap FROM shared_limit")[0].gap == 2 * before
 
 
@@ -132,7 +111,7 @@ def test_c62_every_turn_that_meets_no_limit_brings_the_later_ones_closer_again(b
 
 def test_c62_another_account_of_the_same_system_goes_on(book: Book, reviewer: Actor) -> None:
     (run_id,) = ready(book, reviewer, 1)
-    book.store.write(lambda connection: limit_hit(connection, "stripe", "another", timedelta(hours=1)))
+    book.store.write(lambda connection: limit_hit(connection, Account("stripe", "another"), timedelta(hours=1)))
     assert granted(book, run_id)
 
 

@@ -328,7 +328,7 @@ def test_after_the_seal_is_lifted_the_new_version_is_what_is_sent(book: Book, ru
 
 def test_an_answer_saved_twice_is_one(book: Book, run_id: str) -> None:
     granted = book.permit(run_id)
-    answered = Answered("the-answer", granted.sendable.key, 1, ACCEPTED)
+    answered = Answered("the-answer", granted.sendable.key, 1, ACCEPTED, granted.sendable.account)
     for _ in range(2):
         book.save(book.call(run_id, STEPS[0]), answered)
     assert book.count("answer") == 1

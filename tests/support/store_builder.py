@@ -27,6 +27,7 @@ from business_store.settlements import Patience
 from domain.approvals import Outcome
 from domain.canonical import canonical_bytes
 from domain.contracts import ClientKey, Contract, Keyed, LookupLagged, LookupStrong, Stored
+from domain.credentials import Account
 from domain.deliveries import Change, Delivery, Quarantined, Receipt, ReceiptVerdict
 from domain.effects import context_of, inputs_of, target_of
 from domain.execution import Execution, StepCall
@@ -101,7 +102,7 @@ def receipt(body: bytes = b"[]") -> Receipt:
 
 
 class Book:
-    """One database's requests and runs. `terms`, `timing` and `contracts` may be replaced before a call."""
+    """One database's requests and runs. `terms`, `timing`, `contracts` and `mark` may be replaced before a call."""
 
     def __init__(self, database: Database, url: str | None = None) -> None:
         self.database = database
@@ -110,6 +111,7 @@ class Book:
         self.timing = Timing(timedelta(seconds=5), timedelta(seconds=20), timedelta(seconds=30))
         self.contracts = dict(CONTRACTS)
         self.process: Process[Any] = ONBOARDING
+        self.mark = "token-1"
         self.ledger = Ledger(self.store, lambda _: self.terms, lambda _: self.patience)
         self.patience = Patience(timedelta(seconds=30), timedelta(seconds=30), 20, ONBOARDING.operator_role)
         self._numbers = itertools.count(1)
@@ -222,7 +224,7 @@ class Book:
             version = target_of(facts)
             fields = effect.fields(inputs_of(version, self.process), context_of(facts, facts.run.id, version))
             content = canonical_bytes({"key": key, **fields})
-        return Sendable(step, effect.system, effect.operation, key, generation, content, self.contracts[step])
+        return Sendable(step, Account(effect.system), effect.operation, key, generation, content, self.contracts[step])
 
     def wanted(self, step: str, token: str | None = None) -> PermitWanted:
         """A permit to ask for; `token` names the asker."""
@@ -259,7 +261,9 @@ class Book:
     def answer(self, run_id: str, granted: Granted, answer: Answer, engine_run: str = "exec-1") -> Standing:
         """Save what came back for this permit."""
         call = self.call(run_id, granted.sendable.step, engine_run)
-        answered = Answered(f"answer-{next(self._numbers)}", granted.sendable.key, granted.permitted.attempt, answer)
+        of = granted.sendable
+        named = (f"answer-{next(self._numbers)}", of.key, granted.permitted.attempt)
+        answered = Answered(*named, answer, replace(of.account, mark=self.mark))
         return self.save(call, answered)
 
     def save(self, call: StepCall, answered: Answered) -> Standing:
@@ -274,7 +278,8 @@ class Book:
     def probe(self, run_id: str, granted: Granted, found: Found, reference: str | None = None) -> Standing:
         """Look the effect up."""
         facts, sendable = self.facts(run_id), granted.sendable
-        looked = Looked(f"probe-{next(self._numbers)}", sendable.key, facts.now, Finding(found, "looked", reference))
+        finding = Finding(found, "looked", reference)
+        looked = Looked(f"probe-{next(self._numbers)}", sendable.key, facts.now, finding, sendable.account)
         line = Line(sendable.key, self.contracts[sendable.step])
         return self.ledger.save_probe(self.call(run_id, sendable.step), self.process, looked, line)[1]
 

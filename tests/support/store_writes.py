@@ -18,6 +18,7 @@ from business_store.requests import Asked, open_repair, start_run
 from business_store.resolving import ResolutionAsked, resolve
 from business_store.sweeping import EngineRow, execution_gone
 from domain.approvals import Outcome
+from domain.credentials import Account
 from domain.deliveries import ReceiptVerdict
 from domain.errors import CounterfoilError
 from domain.operations import Answered, Granted, Line, Looked
@@ -187,7 +188,8 @@ def permit_refused(at: Written) -> object:
 
 def answer(at: Written, name: str) -> object:
     granted = at.granted()
-    saved = Answered(f"answer-{at.object_id}", granted.sendable.key, granted.permitted.attempt, ANSWERS[name])
+    of, attempt = granted.sendable, granted.permitted.attempt
+    saved = Answered(f"answer-{at.object_id}", of.key, attempt, ANSWERS[name], of.account)
     return at.book.save(at.book.call(at.run_id, STEPS[0]), saved)
 
 
@@ -199,7 +201,8 @@ def probing(found: Found, reference: str | None = None) -> Work:
     def work(at: Written) -> object:
         facts = at.book.facts(at.run_id)
         (key,) = (each.key for each in facts.operations)
-        looked = Looked(f"probe-{at.object_id}", key, facts.now, Finding(found, "looked", reference))
+        finding = Finding(found, "looked", reference)
+        looked = Looked(f"probe-{at.object_id}", key, facts.now, finding, Account("stripe"))
         line = Line(key, at.book.contracts[STEPS[0]])
         return at.book.ledger.save_probe(at.book.call(at.run_id, STEPS[0]), at.book.process, looked, line)[1]
 

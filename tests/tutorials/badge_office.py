@@ -20,7 +20,7 @@ from connectors.classify import (
     unauthenticated,
 )
 from connectors.fields import Fields, present
-from connectors.reading import Reader
+from connectors.reading import Reader, unseen
 from connectors.transport import Lost, Reply, Request, Transport, segment
 from domain.contracts import ClientKey, Contract, Repeat, Sign, Upsert
 from domain.errors import InvalidInput, ReadFailed
@@ -47,6 +47,9 @@ class BadgeOffice:
 
     def close(self) -> None:
         self._transport.close()
+
+    def credential_mark(self) -> str:
+        return self._transport.credential_mark()
 
     def contracts(self, operation: str) -> tuple[Contract, ...]:
         """A reference is unique and can be read back, so the same bytes may go again once it is absent."""
@@ -76,7 +79,7 @@ class BadgeOffice:
                 raise self._reader.failed("unreadable_list")
             return _compared(list(children(page, "badges")), sought)
         except ReadFailed as failure:
-            return Finding(Found.FAILED, str(failure.fields["reason"]))
+            return unseen(failure)
 
     def read_back(self, operation: str, reference: str) -> Mapping[str, str | None]:
         """The fields as `render` takes them. Raises ReadFailed."""
