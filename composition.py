@@ -25,7 +25,7 @@ from domain.callbacks import CallsBack
 from domain.contracts import Contract
 from domain.credentials import Credential
 from domain.permits import Timing
-from domain.ports import Connector, Crm
+from domain.ports import Connector, Crm, Lists
 from domain.process import Process
 from domain.processes import PROCESSES
 from operating.outside import Watched, WatchedCrm
@@ -33,6 +33,7 @@ from settings import Settings
 from sweep.callbacks import CallbackSweep
 from sweep.drift import Outside
 from sweep.holds import Holds
+from sweep.unrecorded import Unrecorded
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -184,7 +185,9 @@ class Parts:
 
     def outside(self) -> Outside:
         """Store and world side by side."""
-        return Outside(self.store, self.connectors, self.crms, self.processes)
+        lists: Mapping[str, Lists] = {"hubspot": self.hubspot, "stripe": self.stripe}
+        unrecorded = Unrecorded(self.store, lists, self.processes)
+        return Outside(self.store, self.connectors, self.crms, self.processes, unrecorded)
 
     def loops(self, client: Client) -> list[Loop]:
         """The loops of a worker process."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -11,10 +12,18 @@ import typer
 from business_store.audit import CHECKS, Violation, audit
 from cli.answering import Answer, command
 from cli.session import role_url, session
-from cli.text import table
+from cli.text import NOTHING, table
 from domain.drift import MEANING, Drift
+from domain.errors import InvalidInput
 
 Deep = Annotated[bool, typer.Option("--deep", help="Read CRM and provider back as well; takes several reads a run.")]
+Since = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%z"],
+        help="With --deep: look from then on for records of no operation; else since the first request.",
+    ),
+]
 
 db_app = typer.Typer(help="The store's schema.", no_args_is_help=True)
 
@@ -25,20 +34,27 @@ def register(app: typer.Typer) -> None:
     app.add_typer(db_app, name="db")
 
 
-def audit_(deep: Deep = False) -> Answer:
+def audit_(deep: Deep = False, since: Since = None) -> Answer:
     """Check every invariant on the live store.
 
     Prints the offending rows and exits with 1 when there is any. With --deep the records outside are read back too, and
     every difference from the store is printed.
     """
+    if since is not None and not deep:
+        raise InvalidInput("since", "together with --deep")
     with session() as parts:
         with parts.store.reading() as connection:
             found = audit(connection)
-        drift = list(parts.outside().drift()) if deep else []
+        drift = list(parts.outside().drift(_in_utc(since))) if deep else []
     document = {"checks": len(CHECKS), "violations": [asdict(each) for each in found]}
     apart = {"drift": [asdict(each) for each in drift]} if deep else {}
     lines = [*_violated(found), *(_apart(drift) if deep else ())]
     return Answer({**document, **apart}, lines, ok=not found and not drift)
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    """A day without a zone is one of UTC."""
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
 
 def _violated(found: Sequence[Violation]) -> list[str]:
@@ -47,7 +63,9 @@ def _violated(found: Sequence[Violation]) -> list[str]:
 
 
 def _apart(drift: Sequence[Drift]) -> list[str]:
-    rows = [(each.run, each.system, each.record, MEANING[each.apart], ", ".join(each.fields)) for each in drift]
+    rows = [
+        (each.run or NOTHING, each.system, each.record, MEANING[each.apart], ", ".join(each.fields)) for each in drift
+    ]
     return table(("RUN", "SYSTEM", "RECORD", "DRIFT", "FIELDS"), rows) if drift else ["outside: no drift"]
 
 

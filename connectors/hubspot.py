@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from connectors.classify import Object
@@ -10,7 +11,8 @@ from connectors.fields import Fields, fitting
 from connectors.hubspot_companies import Companies
 from connectors.hubspot_contracts import HubSpotTimes
 from connectors.hubspot_limits import pause_of
-from connectors.hubspot_records import SYSTEM, HubSpotSchema, as_text
+from connectors.hubspot_reading import read_carriers
+from connectors.hubspot_records import SYSTEM, HubSpotSchema, Walk, as_text
 from connectors.hubspot_subjects import Subjects
 from connectors.hubspot_tasks import Tasks
 from connectors.reading import Reader, unseen
@@ -19,7 +21,7 @@ from domain.contracts import Contract
 from domain.credentials import Credential
 from domain.errors import InvalidInput, ReadFailed
 from domain.identity import SubjectRef
-from domain.ports import Send, Sought, SubjectReading, Wanted
+from domain.ports import Carrier, Send, Sought, SubjectReading, Wanted
 from domain.signals import Answer, Finding
 
 CREATE_TASK = "create_task"
@@ -32,6 +34,7 @@ class _Effect(Protocol):
     def send(self, request: Send) -> Answer: ...
     def find(self, sought: Sought) -> Finding: ...
     def read_back(self, reference: str) -> Mapping[str, str | None]: ...
+    def walk(self, since: datetime) -> Walk: ...
 
 
 class HubSpot:
@@ -88,6 +91,10 @@ class HubSpot:
     def read_back(self, operation: str, reference: str) -> Mapping[str, str | None]:
         """Raises ReadFailed. Fields: see Tasks.read_back and Companies.read_back."""
         return self._effect(operation).read_back(reference)
+
+    def carriers(self, operation: str, since: datetime) -> Iterator[Carrier]:
+        """As the search index shows them, which lags. Raises ReadFailed, or Throttled."""
+        return read_carriers(self._reader, self._effect(operation).walk(since))
 
     def read_subject(self, subject: SubjectRef, wanted: Wanted) -> SubjectReading:
         """Raises SubjectGone, Throttled or ReadFailed."""

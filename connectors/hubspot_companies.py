@@ -12,7 +12,16 @@ from connectors.hubspot_answers import classified, refused
 from connectors.hubspot_contracts import HubSpotTimes, of_companies
 from connectors.hubspot_history import values, values_since
 from connectors.hubspot_reading import read_record
-from connectors.hubspot_records import OBJECTS, HubSpotSchema, as_text, get_record, json_bytes, properties, record_id
+from connectors.hubspot_records import (
+    OBJECTS,
+    HubSpotSchema,
+    Walk,
+    as_text,
+    get_record,
+    json_bytes,
+    properties,
+    record_id,
+)
 from connectors.reading import Reader
 from connectors.transport import Reply, Request
 from domain.canonical import parse
@@ -85,6 +94,10 @@ class Companies:
         given = properties(record)
         names = (self.schema.company_key, *self.schema.company_properties)
         return {**{name: given.get(name) for name in names}, "operation_key": given.get(self.schema.operation_key)}
+
+    def walk(self, since: datetime) -> Walk:
+        """A company may have been there before it was written."""
+        return Walk(KIND, self.schema.operation_key, "hs_lastmodifieddate", since)
 
     def _read(self, reference: str) -> Object | None:
         return read_record(self.reader, get_record(KIND, reference, **self._query()))

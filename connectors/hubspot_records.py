@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 
 from connectors.classify import Object, child, children, text
@@ -17,6 +18,7 @@ from domain.canonical import Json, number_text
 
 SYSTEM = "hubspot"
 OBJECTS = "/crm/objects/2026-09"
+OBJECT_ID = "hs_object_id"
 REPLACED = "unstorable_characters_replaced"
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -62,6 +64,31 @@ class Search:
         body = {"filterGroups": [{"filters": [condition]}], "properties": [self.name], "limit": 100}
         cursor = {"after": after} if after else {}
         return json_request("POST", f"{OBJECTS}/{segment(self.kind)}/search", {**body, **cursor})
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Every record with a value in the property `name` whose `moment` is not before `since`, by rising id.
+
+    A search ends at ten thousand hits however it is paged, so each page is a search of its own that begins after the
+    last id.
+    """
+
+    kind: str
+    name: str
+    moment: str
+    since: datetime
+
+    def request(self, after: str | None) -> Request:
+        """The page after the record with this id."""
+        filters = [
+            {"propertyName": self.name, "operator": "HAS_PROPERTY"},
+            {"propertyName": self.moment, "operator": "GTE", "value": str(int(self.since.timestamp() * 1000))},
+            *([{"propertyName": OBJECT_ID, "operator": "GT", "value": after}] if after else []),
+        ]
+        sorts = [{"propertyName": OBJECT_ID, "direction": "ASCENDING"}]
+        body = {"filterGroups": [{"filters": filters}], "sorts": sorts, "properties": [self.name], "limit": 100}
+        return json_request("POST", f"{OBJECTS}/{segment(self.kind)}/search", body)
 
 
 def record_id(record: Object) -> str | None:

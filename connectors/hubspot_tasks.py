@@ -15,6 +15,7 @@ from connectors.hubspot_records import (
     OBJECTS,
     HubSpotSchema,
     Search,
+    Walk,
     associated,
     get_record,
     json_bytes,
@@ -101,6 +102,9 @@ class Tasks:
         named = {name: given.get(prop) for name, prop in _NAMES.items()}
         subject = min(companies, key=lambda one: (len(one), one), default=None)
         return {**named, "subject_id": subject, "operation_key": given.get(self.schema.operation_key)}
+
+    def walk(self, since: datetime) -> Walk:
+        return Walk(KIND, self.schema.operation_key, "hs_createdate", since)
 
     def _read(self, value: str, **query: tuple[str, ...]) -> Object | None:
         names = (self.schema.operation_key, *_NAMES.values())

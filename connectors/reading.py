@@ -14,6 +14,7 @@ from domain.signals import Finding, Found
 
 MAX_PAGES = 200
 """Of a hundred records: more than were made between a send and its look-up."""
+ALL_PAGES = 10**9
 
 _THROTTLES = (423, 429, MIGRATING)
 
@@ -97,15 +98,20 @@ class Page:
 
 
 def every_page(
-    reader: Reader, request: Callable[[str | None], Request], read: Callable[[Object], Page]
+    reader: Reader,
+    request: Callable[[str | None], Request],
+    read: Callable[[Object], Page],
+    most: int = MAX_PAGES,
 ) -> Iterator[Object]:
     """The records of all pages. Raises ReadFailed if any page cannot be read: part of a list proves no absence."""
     after: str | None = None
-    for _ in range(MAX_PAGES):
+    for _ in range(most):
         page = read(reader.required(request(after)))
         yield from page.records
         if page.after is None:
             return
+        if page.after == after:
+            raise reader.failed("repeated_page")
         after = page.after
     raise reader.failed("too_many_pages")
 

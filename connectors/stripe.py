@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from connectors.classify import Object, child, text
 from connectors.fields import Fields, fitting
-from connectors.reading import Reader, every_page, page_by_id, unseen
+from connectors.reading import ALL_PAGES, MAX_PAGES, Reader, every_page, page_by_id, unseen
 from connectors.stripe_account import differences, is_account, key_of, readable, rendered
 from connectors.stripe_answers import classified
 from connectors.stripe_contracts import KEY_HEADER, StripeTimes, of_accounts
@@ -15,7 +15,7 @@ from connectors.stripe_limits import pause_of
 from connectors.transport import Request, Transport, segment
 from domain.contracts import Contract
 from domain.errors import InvalidInput, ReadFailed
-from domain.ports import Send, Sought
+from domain.ports import Carrier, Send, Sought
 from domain.signals import Answer, Finding, Found
 
 CREATE_ACCOUNT = "create_account"
@@ -77,6 +77,12 @@ class Stripe:
             raise self._reader.failed("absent")
         return readable(account)
 
+    def carriers(self, operation: str, since: datetime) -> Iterator[Carrier]:
+        """Connected accounts with `operation_key` in their metadata. Raises ReadFailed."""
+        _known(operation)
+        keyed = ((str(account["id"]), key_of(account)) for account in self._accounts(since, ALL_PAGES))
+        return (Carrier(reference, key) for reference, key in keyed if key)
+
     def check(self) -> Sequence[str]:
         """Whose key this is. Raises ReadFailed."""
         account = self._reader.required(Request("GET", "/v1/account"))
@@ -101,14 +107,14 @@ class Stripe:
             return Finding(Found.MANY, "several_accounts")
         return _compared(ours.popitem()[1], sought) if ours else Finding(Found.NONE, "absent")
 
-    def _accounts(self, since: datetime) -> Iterator[Object]:
+    def _accounts(self, since: datetime, most: int = MAX_PAGES) -> Iterator[Object]:
         """Raises ReadFailed if any page of the list cannot be read."""
         wanted = (("limit", str(PAGE)), ("created[gte]", str(int(since.timestamp()))))
 
         def request(after: str | None) -> Request:
             return Request("GET", "/v1/accounts", (*wanted, *((("starting_after", after),) if after else ())))
 
-        return every_page(self._reader, request, lambda page: page_by_id(self._reader, page, is_account))
+        return every_page(self._reader, request, lambda page: page_by_id(self._reader, page, is_account), most)
 
 
 def _compared(account: Object, sought: Sought) -> Finding:

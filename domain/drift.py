@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from domain.effects import Fields, differing
+from domain.identity import is_operation_key
 from domain.operations import proved_absent
+from domain.ports import Carrier
 from domain.records import Facts, Operation
 from domain.signals import Finding, Found
 
@@ -21,6 +23,7 @@ class Apart(StrEnum):
     SEVERAL = "several"
     EXISTS = "exists"
     NOT_SHOWN = "not_shown"
+    UNRECORDED = "unrecorded"
     UNREADABLE = "unreadable"
 
 
@@ -30,13 +33,14 @@ MEANING: Mapping[Apart, str] = {
     Apart.SEVERAL: "more than one record carries the key of one operation",
     Apart.EXISTS: "recorded as not executed, and it exists",
     Apart.NOT_SHOWN: "the CRM shows another state than the store holds",
+    Apart.UNRECORDED: "carries the key of an operation that the store does not have",
     Apart.UNREADABLE: "could not be read: nothing is known of it",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One difference. `fields` are names or codes, never values."""
+    """One difference. `fields` are names or codes, never values; `run` is empty where no run is known."""
 
     run: str
     system: str
@@ -81,3 +85,11 @@ def of_projection(facts: Facts, expected: Fields, shown: Fields) -> Drift | None
     """What the CRM record shows against what it was told."""
     names = differing({name: value or None for name, value in expected.items()}, shown)
     return Drift(facts.run.id, facts.subject.system, str(facts.subject), Apart.NOT_SHOWN, names) if names else None
+
+
+def of_carrier(system: str, carrier: Carrier, known: Container[str]) -> Drift | None:
+    """A record that was found by walking the system, against the keys that the store has."""
+    if carrier.key in known:
+        return None
+    told = carrier.key if is_operation_key(carrier.key) else "another_key"
+    return Drift("", system, carrier.reference, Apart.UNRECORDED, (told,))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from domain.errors import InvalidInput
 
 _SAFE = re.compile(r"[A-Za-z0-9._-]{1,80}\Z")
+_OPERATION = re.compile(r"op-[a-z2-7]{26}\Z")
 _DIGESTED = re.compile(r"k-[a-z2-7]{26}\Z")
 MAX_KEY = 512
 
@@ -91,6 +92,11 @@ def operation_key(identity: OperationIdentity) -> str:
         identity.request_id, identity.step, identity.item, str(identity.generation), version, identity.reverses
     )
     return f"op-{digest}"
+
+
+def is_operation_key(text: str) -> bool:
+    """Whether it has the form of our keys, which no other text has by chance."""
+    return _OPERATION.match(text) is not None
 
 
 def crm_user(system: str, user: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -59,6 +59,24 @@ class Sought:
     content: bytes = field(repr=False)
     since: datetime
     reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """A record outside that carries an operation key, whosever it is."""
+
+    reference: str
+    key: str
+
+
+class Lists(Protocol):
+    """A system whose records can be walked, whatever the store knows of them."""
+
+    def carriers(self, operation: str, since: datetime) -> Iterator[Carrier]:
+        """Every record of this kind, made since then, that carries an operation key; one page in memory at a time.
+
+        Raises ReadFailed if any page cannot be read.
+        """
 
 
 class Connector(Protocol):

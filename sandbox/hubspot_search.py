@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from fnmatch import fnmatchcase
 
 from sandbox.clock import now_ms
@@ -13,13 +14,22 @@ from sandbox.hubspot_schema import ObjectType
 from sandbox.wire import Json
 
 MOST = 200
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\Z")
 
 
 def _number(text: object) -> float | str:
+    """Numbers compare as numbers, and moments as the milliseconds that a filter names them by."""
     try:
         return float(str(text))
     except ValueError:
-        return str(text)
+        return _milliseconds(str(text))
+
+
+def _milliseconds(text: str) -> float | str:
+    try:
+        return datetime.fromisoformat(text).timestamp() * 1000 if _MOMENT.match(text) else text
+    except ValueError:
+        return text
 
 
 def _below(left: object, right: object) -> bool:

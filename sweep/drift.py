@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from business_store.audit.outside import Standing, standing_outside
@@ -17,6 +18,7 @@ from domain.ports import Connector, Crm, Sought, Wanted
 from domain.process import Process
 from domain.projection import projection_of
 from domain.records import Facts, Operation
+from sweep.unrecorded import Unrecorded
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,16 @@ class Outside:
     connectors: Mapping[str, Connector]
     crms: Mapping[str, Crm]
     processes: Mapping[str, Process[Any]]
+    unrecorded: Unrecorded
 
-    def drift(self) -> Iterator[Drift]:
-        """Every difference, one request at a time; memory does not grow with their number."""
+    def drift(self, since: datetime | None = None) -> Iterator[Drift]:
+        """Every difference, one request at a time, then one page at a time; memory does not grow with their number.
+
+        `since`: how far back records are walked that the store may know nothing of.
+        """
         for standing in standing_outside(self.store):
             yield from self._lasting(standing)
+        yield from self.unrecorded.drift(since)
 
     def _lasting(self, standing: Standing) -> list[Drift]:
         """Differences that are still there when all is read once more: a live system moves between two reads."""

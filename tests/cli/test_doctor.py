@@ -102,6 +102,17 @@ def test_an_audit_that_finds_nothing(counterfoil: Counterfoil, waiting: str) -> 
     assert counterfoil("audit").out == f"{said.document['checks']} checks, no violation\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "error"), [(("--since", "2026-11-30"), "invalid_input"), (("--since", "Monday"), None)]
+)
+def test_a_time_to_look_from_is_one_and_for_deep_audits(
+    counterfoil: Counterfoil, words: tuple[str, ...], error: str | None
+) -> None:
+    said = counterfoil("audit", *words, "--json")
+    assert said.code == (2 if error is None else 1)
+    assert error is None or (said.refusal["error"], said.refusal["field"]) == (error, "since")
+
+
 def test_an_audit_prints_the_offending_rows(book: Book, counterfoil: Counterfoil, waiting: str) -> None:
     with book.forged() as connection:
         connection.execute("UPDATE run SET state = 'succeeded'")

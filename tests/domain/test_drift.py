@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from domain.drift import MEANING, Apart, of_fields, of_finding, to_look_for, to_read_back
+from domain.drift import MEANING, Apart, Drift, of_carrier, of_fields, of_finding, to_look_for, to_read_back
+from domain.identity import OperationIdentity, operation_key
+from domain.ports import Carrier
 from domain.records import Operation
 from domain.signals import Answer, Attempt, Evidence, Finding, Found, RecordedAnswer, Signal
 
@@ -58,6 +60,21 @@ def test_only_names_of_fields_are_told() -> None:
     assert drift is not None
     assert (drift.apart, drift.record, drift.fields) == (Apart.CHANGED, "acct_1", ("name",))
     assert of_fields(ACCOUNT, {"name": "Nordwind"}, {"name": "Nordwind", "more": "x"}) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (operation_key(OperationIdentity("req-2", "create-account")), None),
+        ("op-" + "a" * 27, "another_key"),
+        ("OP-" + "a" * 26, "another_key"),
+        ("Petra Muster, DE89370400440532013000", "another_key"),
+    ],
+)
+def test_a_key_that_the_store_does_not_have_is_told_if_it_is_one(key: str, told: str | None) -> None:
+    drift = of_carrier("stripe", Carrier("acct_9", key), frozenset({"op-known"}))
+    assert drift == Drift("", "stripe", "acct_9", Apart.UNRECORDED, (told or key,))
+    assert of_carrier("stripe", Carrier("acct_9", key), frozenset({key})) is None
 
 
 @pytest.mark.parametrize("apart", Apart)

@@ -89,6 +89,18 @@ def test_drift_is_a_second_record_under_the_key_of_one_operation(alone: World) -
     assert (found["record"], found["apart"]) == (key, Apart.SEVERAL)
 
 
+def test_drift_is_a_record_of_an_operation_that_nobody_knows(alone: World) -> None:
+    strange = "op-" + "z" * 26
+    _onboarded(alone)
+    assert _drift(alone, "") == []
+    _call(alone, "POST", "/v1/accounts", STRIPE, data={"country": "DE", "metadata[operation_key]": strange})
+    (found,) = _drift(alone, "")
+    assert (found["system"], found["apart"], found["fields"]) == ("stripe", Apart.UNRECORDED, [strange])
+    later = Counterfoil(alone.environment)("audit", "--deep", "--since", "2099-01-01", "--json")
+    assert [each for each in later.document["drift"] if not each["run"]] == []
+    _call(alone, "DELETE", f"/v1/accounts/{found['record']}", STRIPE)
+
+
 def test_drift_is_a_record_of_an_operation_that_was_refused(alone: World) -> None:
     """Our rule for e-mail addresses is laxer than Stripe's."""
     run_id = alone.submit(alone.seed(partner_email="konto@partner..example").company_id)
