@@ -24,6 +24,7 @@ from operating.traces import flush_traces, trace_as
 from settings import Settings, SettingsError, load_settings
 from sweep.engine import Engine, connect
 from workflows.registry import WORKFLOWS
+from workflows.runner import Sandbox
 
 log = logging.getLogger("worker")
 SAID = {True: "ok", False: "unreachable"}
@@ -113,6 +114,7 @@ def _worker(client: Client, parts: Parts) -> Worker:
         activities=[steps.take_snapshot, steps.look_at_review, steps.carry_out, steps.compare_records],
         activity_executor=ThreadPoolExecutor(threads, "activity"),
         max_concurrent_activities=threads,
+        workflow_runner=Sandbox(),
         max_cached_workflows=settings.cached_runs,
         graceful_shutdown_timeout=timedelta(seconds=settings.send_before + 2 * settings.send_timeout),
         sticky_queue_schedule_to_start_timeout=min(STICKY, timedelta(seconds=settings.step_margin)),

@@ -12,7 +12,6 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 import gateway.__main__
 import worker
@@ -25,6 +24,7 @@ from drill.hook import Hook, cut_connections
 from operating.outside import Watched
 from settings import load_settings
 from workflows.plugin import counterfoil_plugin
+from workflows.runner import Sandbox
 
 FOLDER = "DRILL_FOLDER"
 """Names the folder of the process's slot."""
@@ -61,7 +61,7 @@ class _Tasks:
         return getattr(self._instance, name)
 
 
-class _Runner(SandboxedWorkflowRunner):
+class _Runner(Sandbox):
     def create_instance(self, det: WorkflowInstanceDetails) -> Any:  # noqa: ANN401
         return _Tasks(super().create_instance(det))
 
