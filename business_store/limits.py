@@ -6,6 +6,7 @@ Locks: a run's request first, then the row of the limit; nobody waits for a requ
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, text
@@ -33,7 +34,10 @@ HOLD = text("SELECT limit_hold_mark(:system, :scope, :reason, :gap, :mark)")
 LIFT = text("SELECT limit_lift(:system, :scope, :mark)")
 RELEASE = text("SELECT limit_release(:system, :scope)")
 FORGET = text("UPDATE shared_limit SET refused = '{}' WHERE (system, scope) = (:system, :scope)")
-MARKED = text("SELECT system, scope FROM shared_limit WHERE held IS NOT NULL OR refused <> '{}' ORDER BY 1, 2")
+MARKED = text("""
+    SELECT system, scope, held IS NOT NULL AS held, refused FROM shared_limit
+    WHERE held IS NOT NULL OR refused <> '{}' ORDER BY 1, 2
+""")
 WAITING = text("""
     SELECT run.id FROM run WHERE reason = :reason AND state IN ('retrying', 'outcome_unknown') ORDER BY run.id
 """)
@@ -82,9 +86,22 @@ def wake_held(connection: Connection) -> None:
         want_nudge(connection, run_id)
 
 
-def marked(connection: Connection) -> list[Account]:
-    """Accounts that are held, or of which a credential was refused."""
-    return [Account(row.system, row.scope) for row in connection.execute(MARKED)]
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """An account that is held, or of which credentials were refused."""
+
+    account: Account
+    held: bool
+    refused: frozenset[str]
+
+    def concerns(self, mark: str) -> bool:
+        """Whether this credential ends the hold, or is in use again after it was refused."""
+        return bool(mark and self.refused) and self.held is (mark not in self.refused)
+
+
+def marked(connection: Connection) -> list[Marked]:
+    """Every account for which somebody may have another credential by now."""
+    return [Marked(Account(r.system, r.scope), r.held, frozenset(r.refused)) for r in connection.execute(MARKED)]
 
 
 def respect(connection: Connection, account: Account, met: Answer | Finding) -> None:

@@ -6,6 +6,8 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from business_store.limits import CREDENTIAL_REFUSED, hold
+from domain.credentials import Account
 from domain.partner_onboarding import ONBOARDING
 from domain.states import TERMINAL
 from drill import messages, outside
@@ -82,6 +84,13 @@ def reads_throttled(slot: Slot, subject: Subject) -> None:
     """The CRM asks all runs to come back later."""
     record = {"method": "GET", "path_prefix": f"/crm/objects/2026-09/0-2/{subject.company_id}"}
     slot.ground.sandbox.fault("throttle_429", times=2, match=record, retry_after="1")
+    straight(slot, subject)
+
+
+def credential_replaced(slot: Slot, subject: Subject) -> None:
+    """The token of former workers was refused; those of now have another one."""
+    former = Account("hubspot", PORTAL, f"former-{subject.mark}")
+    slot.store.write(lambda connection: hold(connection, former, CREDENTIAL_REFUSED))
     straight(slot, subject)
 
 
@@ -166,6 +175,7 @@ JOURNEYS: Mapping[str, Journey] = {
     "changed-after": Journey(changed_after),
     "unreadable": Journey(unreadable),
     "reads-throttled": Journey(reads_throttled),
+    "credential-replaced": Journey(credential_replaced),
     "unmirrored": Journey(unmirrored),
     "record-gone": Journey(record_gone, (End("failed", "operator_fail", NOTHING_MADE, NOTHING_MADE),)),
     "rehearsed": Journey(rehearsed, (End("succeeded", "rehearsed", NOTHING_MADE, NOTHING_MADE),)),
