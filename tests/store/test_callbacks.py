@@ -22,6 +22,7 @@ from domain.deliveries import Quarantined
 from domain.errors import ResolutionRefused
 from domain.execution import Then
 from domain.operations import Granted, Line
+from domain.permits import Timing
 from domain.records import Operation, Standing
 from domain.resolutions import Action
 from domain.signals import Answer, Doubt, Found, Signal
@@ -42,7 +43,8 @@ def run_id(book: Book, reviewer: Actor) -> str:
 
 @pytest.fixture
 def granted(book: Book, run_id: str) -> Granted:
-    """Its first send, under way."""
+    """Its first send, under way, for three seconds at most."""
+    book.timing = Timing(timedelta(seconds=1), timedelta(seconds=2), timedelta(seconds=30))
     return book.permit(run_id)
 
 
