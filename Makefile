@@ -3,7 +3,7 @@ PYTHON_NEEDED := 3, 11
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11
 STAMP := .venv/.installed-$(shell cat pyproject.toml requirements.lock | cksum | tr ' ' '-')
 BIN := .venv/bin
-WORKERS ?= 2
+WORKERS ?= 3
 # Commands, parts of the stack and tests start Python over and over: it must not compile the same modules each time.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -31,7 +31,7 @@ drill: $(STAMP) ## a process killed or cut at every boundary, every message doub
 bench: $(STAMP) ## figures side by side with a plain workflow; FULL=1 for the long ones
 	@exec $(BIN)/python -m bench
 
-test: $(STAMP) ## every test, by two processes side by side; WORKERS=0 for one after the other
+test: $(STAMP) ## every test, by three processes side by side; WORKERS=0 for one after the other
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 check: $(STAMP) ## format, lint, types, import rules
