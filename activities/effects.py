@@ -116,7 +116,7 @@ class _Making:
         content = content_of(line) if line is not None and same else self._rendered(facts, key)
         return Sendable(
             self.effect.step,
-            account_of(self.connector),
+            account_of(self.effect.system, self.connector),
             self.effect.operation,
             key,
             generation,
@@ -172,7 +172,7 @@ class _Making:
 
     def _account(self, met: Answer | Finding) -> Account:
         """Where it was met, and by which credential if that is at fault."""
-        return account_of(self.connector, marked=met.code == UNAUTHENTICATED)
+        return account_of(self.effect.system, self.connector, marked=met.code == UNAUTHENTICATED)
 
     def settle(self, line: Operation) -> Kept:
         """Settle on what is recorded already."""

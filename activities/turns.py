@@ -22,10 +22,12 @@ class Turns:
         """Where the run stands while one of these systems, about to be read, wants all runs to wait."""
         wanted = [name for name in sorted(systems) if facts.throttles.get(name, facts.now) > facts.now]
         process = self.tools.processes[facts.run.process]
-        waits = (self.tools.ledger.turn(call, process, account_of(self.tools.connectors[name])) for name in wanted)
+        waits = (
+            self.tools.ledger.turn(call, process, account_of(name, self.tools.connectors[name])) for name in wanted
+        )
         return next((kept for kept in waits if kept is not None), None)
 
     def refused(self, system: str) -> Account:
         """The account of a system that refused a read, with the mark of what may be at fault."""
         connector = self.tools.connectors.get(system)
-        return Account(system) if connector is None else account_of(connector, marked=True)
+        return Account(system) if connector is None else account_of(system, connector, marked=True)

@@ -118,6 +118,6 @@ class Crm(Connector, Protocol):
         """Verify credentials with reads only; one line per finding. Raises ReadFailed."""
 
 
-def account_of(connector: Connector, *, marked: bool = False) -> Account:
-    """The account of a connector; `marked` with the credential in use, which may take a read of the store."""
-    return Account(connector.system, connector.scope, connector.credential_mark() if marked else "")
+def account_of(system: str, connector: Connector, *, marked: bool = False) -> Account:
+    """The account that a connector reaches as this system; `marked`: with its credential, maybe read from the store."""
+    return Account(system, connector.scope, connector.credential_mark() if marked else "")

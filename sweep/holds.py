@@ -30,7 +30,7 @@ class Holds:
         connector = self.connectors.get(known.account.system)
         if connector is None or connector.scope != known.account.scope:
             return False
-        account = account_of(connector, marked=True)
+        account = account_of(known.account.system, connector, marked=True)
         return known.concerns(account.mark) and self._settled(account)
 
     def _settled(self, account: Account) -> bool:

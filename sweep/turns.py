@@ -26,10 +26,10 @@ class Turns:
 
     def not_yet(self, facts: Facts, connector: Connector) -> Turn | None:
         """The turn to wait for, where the system wants all runs to wait."""
-        until = facts.throttles.get(connector.system)
+        until = facts.throttles.get(facts.subject.system)
         if until is None or until <= facts.now:
             return None
-        account, use = account_of(connector), not facts.run.is_open
+        account, use = account_of(facts.subject.system, connector), not facts.run.is_open
         with boundary("turn", facts.run.id):
             return self.store.write(lambda connection: turn_of(connection, account, facts.run.id, facts.now, use=use))
 
@@ -37,7 +37,7 @@ class Turns:
         """A limit or a refused credential is every run's; the turn to wait for after it."""
         if not isinstance(refused, Throttled | CredentialRefused):
             return None
-        account = account_of(connector, marked=True)
+        account = account_of(facts.subject.system, connector, marked=True)
 
         def noted(connection: Connection) -> Turn | None:
             respect_read(connection, account, refused)
