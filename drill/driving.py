@@ -33,6 +33,7 @@ def came(slot: Slot, subject: Subject, fits: Callable[[], bool], what: str) -> b
 
     def looked() -> str | None:
         slot.tend()
+        slot.beside()
         if fits():
             return "fits"
         return "rests" if stands(slot, subject) in RESTING else None
@@ -60,6 +61,7 @@ def worked(slot: Slot, condition: Callable[[], bool], what: str) -> None:
 
     def looked() -> bool:
         slot.tend()
+        slot.beside()
         return condition()
 
     until(looked, MOVES_WITHIN, what)

@@ -1,4 +1,4 @@
-"""The contracts that are drilled, and as data the ends that each allows."""
+"""The contracts that are drilled, and as data where a run may stand under each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from connectors.stripe_callbacks import StripeCallbacks
+from domain.callbacks import CallsBack
 from domain.ports import Connector
 from drill.practice import Practice
+from drill.practice_callbacks import PracticeCallbacks
 from drill.practice_contracts import PracticeTimes
 from settings import Settings
 
@@ -17,9 +20,13 @@ STRIPE = "stripe"
 PRACTICE_TOKEN = "practice-sandbox-token"
 
 
+SYSTEM = "stripe"
+"""The provider of our effects: a practice contract takes the place of the real one."""
+
+
 @dataclass(frozen=True, slots=True)
 class End:
-    """Where a run may stand for good: the numbers are how many records and tasks of it may exist then."""
+    """Where a run may stand: the numbers are how many records and tasks of it may exist then."""
 
     state: str
     reason: str
@@ -28,6 +35,7 @@ class End:
 
 
 SUCCEEDED = End("succeeded", "records_agree")
+"""Where every run ends, by itself or once a person has said what happened, unless its journey is to another end."""
 
 
 def _asked(reason: str) -> End:
@@ -37,22 +45,20 @@ def _asked(reason: str) -> End:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One contract. `accounts`: where they are made; `doubted`: further ends where a send was in doubt."""
+    """One contract. `accounts`: where they are made; `asks`: how a person is asked where a send stays in doubt."""
 
     name: str
     accounts: str
-    doubted: tuple[End, ...] = ()
-
-    def allowed(self, *, doubted: bool) -> tuple[End, ...]:
-        return (SUCCEEDED, *(self.doubted if doubted else ()))
+    asks: tuple[End, ...] = ()
+    calls_back: bool = False
 
 
-def _practice(name: str, *doubted: str) -> Mode:
-    return Mode(name, f"/practice/{name}/accounts", tuple(map(_asked, doubted)))
+def _practice(name: str, *asked: str, calls_back: bool = False) -> Mode:
+    return Mode(name, f"/practice/{name}/accounts", tuple(map(_asked, asked)), calls_back)
 
 
 _LISTED = (
-    Mode(STRIPE, "/v1/accounts"),
+    Mode(STRIPE, "/v1/accounts", calls_back=True),
     _practice("keyed_store_all"),
     _practice("keyed_store_2xx"),
     _practice("keyed_rerun_failed"),
@@ -64,7 +70,7 @@ _LISTED = (
     _practice("create_once_400"),
     _practice("lookup_strong_after_H"),
     _practice("lookup_lagged", "contracts_exhausted"),
-    _practice("callback_only", "contracts_exhausted"),
+    _practice("callback_only", "contracts_exhausted", calls_back=True),
     _practice("none", "no_recovery"),
 )
 MODES: Mapping[str, Mode] = {mode.name: mode for mode in _LISTED}
@@ -79,7 +85,12 @@ def connector_of(mode: str, settings: Settings) -> Connector | None:
         settle=timedelta(seconds=settings.settle_time),
         lag=lag,
         outage_lag=lag * 2,
-        callback_within=lag * 8,
+        callback_within=lag * 20,
         read_within=timedelta(seconds=settings.read_timeout),
     )
     return Practice(settings.stripe_base_url, PRACTICE_TOKEN, mode, times)
+
+
+def calls_back_of(mode: str) -> CallsBack:
+    """How the provider's callbacks are read under this contract."""
+    return StripeCallbacks() if mode == STRIPE else PracticeCallbacks(SYSTEM)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from business_store.limits import CREDENTIAL_REFUSED, hold
 from domain.credentials import Account
 from domain.partner_onboarding import ONBOARDING
 from domain.states import TERMINAL
-from drill import messages, outside
+from drill import callbacks, messages, outside
 from drill.driving import (
     MOVES_WITHIN,
     Drive,
@@ -25,19 +25,50 @@ from drill.driving import (
     submit,
     worked,
 )
-from drill.ends import SUCCEEDED, End
+from drill.ends import STRIPE, SUCCEEDED, End, Mode
+from drill.persons import Settle, look_again, look_and_say, say_twice, write_off
 from drill.points import Action
 from drill.slot import PORTAL, Slot, Subject
 from drill.waiting import until
 
 
+def once(mode: Mode) -> bool:
+    """Its points depend on no contract."""
+    return mode.name == STRIPE
+
+
+def anywhere(mode: Mode) -> bool:
+    """Its points depend on the contract."""
+    return True
+
+
+def calling(mode: Mode) -> bool:
+    """The provider calls back under it."""
+    return mode.calls_back
+
+
+def nothing_but_called(mode: Mode) -> bool:
+    """Only a callback or a person can settle a doubt."""
+    return mode.calls_back and bool(mode.asks)
+
+
+def unanswered(mode: Mode) -> bool:
+    """A person must say what became of a request that left no trace."""
+    return mode.name in ("callback_only", "lookup_lagged", "none")
+
+
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """`ends` are allowed instead of those of the contract; `every_mode`: its points depend on the contract."""
+    """How a run is driven, where it may end, and what a person does as often as one is asked.
+
+    `under`: the contracts under which it is drilled. `asks`: allowed instead of the contract's.
+    """
 
     drive: Drive
-    ends: tuple[End, ...] = ()
-    every_mode: bool = False
+    ends: tuple[End, ...] = (SUCCEEDED,)
+    under: Callable[[Mode], bool] = once
+    asks: tuple[End, ...] = ()
+    settle: Settle = look_and_say
 
 
 def amended(slot: Slot, subject: Subject) -> None:
@@ -159,15 +190,15 @@ def revoked(slot: Slot, subject: Subject) -> None:
 NOTHING_MADE = frozenset({0})
 ANOTHER = tuple(End("needs_operator", reason, tasks=NOTHING_MADE) for reason in ("foreign_record", "several_records"))
 JOURNEYS: Mapping[str, Journey] = {
-    "straight": Journey(straight, every_mode=True),
-    "answer-lost": Journey(outside.account_fault("drop_after_commit"), every_mode=True),
-    "request-lost": Journey(outside.account_fault("drop_before"), every_mode=True),
-    "request-late": Journey(outside.account_fault("drop_then_commit"), every_mode=True),
-    "failure-answered": Journey(outside.account_fault("commit_502_html"), every_mode=True),
-    "throttled": Journey(outside.account_fault("throttle_429", retry_after="1"), every_mode=True),
-    "never-left": Journey(outside.account_fault("refuse"), every_mode=True),
-    "killed-in-flight": Journey(outside.killed_in_flight("slow_before", executed=False), every_mode=True),
-    "killed-executed": Journey(outside.killed_in_flight("slow_after", executed=True), every_mode=True),
+    "straight": Journey(straight, under=anywhere),
+    "answer-lost": Journey(outside.account_fault("drop_after_commit"), under=anywhere),
+    "request-lost": Journey(outside.account_fault("drop_before"), under=anywhere),
+    "request-late": Journey(outside.account_fault("drop_then_commit"), under=anywhere),
+    "failure-answered": Journey(outside.account_fault("commit_502_html"), under=anywhere),
+    "throttled": Journey(outside.account_fault("throttle_429", retry_after="1"), under=anywhere),
+    "never-left": Journey(outside.account_fault("refuse"), under=anywhere),
+    "killed-in-flight": Journey(outside.killed_in_flight("slow_before", executed=False), under=anywhere),
+    "killed-executed": Journey(outside.killed_in_flight("slow_after", executed=True), under=anywhere),
     "task-answer-lost": Journey(outside.task_fault("drop_after_commit")),
     "task-request-lost": Journey(outside.task_fault("drop_before")),
     "amended": Journey(amended),
@@ -181,7 +212,7 @@ JOURNEYS: Mapping[str, Journey] = {
     "rehearsed": Journey(rehearsed, (End("succeeded", "rehearsed", NOTHING_MADE, NOTHING_MADE),)),
     "terminated": Journey(terminated),
     "revoked": Journey(revoked),
-    "restarted-in-flight": Journey(outside.restarted_in_flight, every_mode=True),
+    "restarted-in-flight": Journey(outside.restarted_in_flight, under=anywhere),
     "superseded": Journey(superseded),
     "trigger-twice": Journey(messages.trigger_twice),
     "trigger-redelivered": Journey(messages.trigger_redelivered),
@@ -191,8 +222,17 @@ JOURNEYS: Mapping[str, Journey] = {
     "decision-late": Journey(messages.decision_late),
     "decisions-reordered": Journey(messages.decisions_reordered),
     "nudged": Journey(messages.nudged),
-    "callback-instead": Journey(outside.told_instead),
-    "callback-early": Journey(outside.told_early),
-    "callback-of-another": Journey(outside.told_of_another, (SUCCEEDED, *ANOTHER)),
-    "callback-late": Journey(outside.told_late),
+    "callback-instead": Journey(callbacks.told_instead, under=calling),
+    "callback-early": Journey(callbacks.told_early, under=calling),
+    "callback-of-another": Journey(callbacks.told_of_another, under=calling, asks=ANOTHER),
+    "callback-late": Journey(callbacks.told_late, under=calling),
+    "callbacks-reordered": Journey(callbacks.told_reordered, under=calling),
+    "callback-delayed": Journey(callbacks.told_delayed, under=nothing_but_called, settle=look_again),
+    "resolution-twice": Journey(outside.account_fault("drop_before"), under=unanswered, settle=say_twice),
+    "written-off": Journey(
+        outside.account_fault("drop_before"),
+        (End("failed", "operator_write_off", NOTHING_MADE, NOTHING_MADE),),
+        under=unanswered,
+        settle=write_off,
+    ),
 }

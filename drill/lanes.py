@@ -9,14 +9,19 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
+from drill.callbacks import listen
+from drill.driving import stands
 from drill.ground import Ground
 from drill.journeys import JOURNEYS
 from drill.opening import slot
+from drill.persons import ASKING
 from drill.points import Action, Schedule
-from drill.slot import Slot, Subject
+from drill.slot import Slot
 from drill.verdict import Judging, Verdict
 from drill.waiting import Late
 
+ASKED_AT_MOST = 5
+"""Times; each may be in doubt about another generation."""
 AFTER = 40
 """Schedules after which a lane takes a fresh database, so that its audit stays short."""
 
@@ -75,17 +80,23 @@ class Drill:
 def _carried(lane: Slot, schedule: Schedule) -> Done:
     subject = lane.seed()
     lane.ordered(subject.run_id, schedule.action, schedule.point)
-    late = None
+    listen(lane, subject)
+    judging, late = Judging(lane, subject, schedule), None
     try:
         JOURNEYS[schedule.journey].drive(lane, subject)
+        _settled(judging)
         if schedule.action is Action.FREEZE and lane.reached():
             lane.thaw()
     except Late as complaint:
         late = complaint
     except Exception as problem:
         late = Late(f"{type(problem).__name__}: {problem}\n{traceback.format_exc(limit=-3)}")
-    return Done(_judged(lane, subject, schedule, late), tuple(lane.trace()))
+    return Done(judging.verdict(late), tuple(lane.trace()))
 
 
-def _judged(lane: Slot, subject: Subject, schedule: Schedule, late: Late | None) -> Verdict:
-    return Judging(lane, subject, schedule).verdict(late)
+def _settled(judging: Judging) -> None:
+    """Persons carry on whatever may ask them, and each time that it asks is judged."""
+    for _ in range(ASKED_AT_MOST):
+        if stands(judging.slot, judging.subject) != ASKING or not judging.may_ask():
+            return
+        judging.journey.settle(judging.slot, judging.subject)

@@ -27,9 +27,8 @@ class NamesDiffer(Exception):
 
 
 def clean(modes: Sequence[str]) -> list[Schedule]:
-    """Every journey as it is; under each contract where its points depend on that."""
-    first = modes[0]
-    return [Schedule(m, name) for m in modes for name, each in JOURNEYS.items() if m == first or each.every_mode]
+    """Every journey as it is, under each contract of these that it is drilled under."""
+    return [Schedule(m, name) for m in modes for name, each in JOURNEYS.items() if each.under(MODES[m])]
 
 
 def compare_names(recorded: Iterable[Done]) -> None:

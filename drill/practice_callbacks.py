@@ -9,14 +9,14 @@ from domain.callbacks import Announced
 from domain.canonical import Json
 from domain.errors import InvalidInput
 from drill.practice_answers import differences, is_account
-from drill.practice_contracts import CREATE_ACCOUNT, system_of
+from drill.practice_contracts import CREATE_ACCOUNT
 
 
 class PracticeCallbacks:
-    """Account events of one mode, matched by our key, which the account echoes. Obeys domain.callbacks.CallsBack."""
+    """Account events, matched by our key, which the account echoes. Obeys domain.callbacks.CallsBack."""
 
-    def __init__(self, mode: str) -> None:
-        self.system = system_of(mode)
+    def __init__(self, system: str) -> None:
+        self.system = system
 
     def announced(self, event: Mapping[str, Json]) -> Announced | None:
         """Raises InvalidInput for an account event without an account."""

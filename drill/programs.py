@@ -14,15 +14,18 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 
 import gateway.__main__
+import gateway.app
 import worker
 from business_store.database import Store
 from composition import Parts
 from domain.boundaries import boundary
+from domain.callbacks import CallsBack
 from domain.ports import Connector
-from drill.ends import MODE, connector_of
+from drill.ends import MODE, STRIPE, SYSTEM, calls_back_of, connector_of
 from drill.hook import Hook, cut_connections
+from gateway.callbacks import Caller, standard_webhooks_caller
 from operating.outside import Watched
-from settings import load_settings
+from settings import load_settings, several
 from workflows.plugin import counterfoil_plugin
 from workflows.runner import Sandbox
 
@@ -44,7 +47,12 @@ class DrilledParts(Parts):
     def connectors(self) -> Mapping[str, Connector]:
         """The provider of the schedule's contract in the place of Stripe."""
         made = connector_of(os.environ[MODE], self.settings)
-        return super().connectors if made is None else {**super().connectors, "stripe": Watched(made)}
+        return super().connectors if made is None else {**super().connectors, SYSTEM: Watched(made)}
+
+    @property
+    def calls_back(self) -> Mapping[str, CallsBack]:
+        """The same provider, which tells in its own way."""
+        return {SYSTEM: calls_back_of(os.environ[MODE])}
 
 
 class _Tasks:
@@ -88,10 +96,17 @@ def run_worker() -> None:
     worker.start(load_settings())
 
 
+def _practice_callers(parts: Parts) -> list[Caller]:
+    secrets = several(parts.settings.stripe_webhook_secret)
+    return [standard_webhooks_caller(parts.calls_back[SYSTEM], secrets)]
+
+
 def run_gateway() -> None:
     """`python -m gateway`."""
     _drilled()
     vars(gateway.__main__).update(Parts=DrilledParts)
+    if os.environ[MODE] != STRIPE:
+        vars(gateway.app).update(callers=_practice_callers)
     gateway.__main__.main()
 
 

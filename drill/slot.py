@@ -7,9 +7,10 @@ import json
 import secrets
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import httpx
@@ -28,11 +29,11 @@ from drill.hook import REACHED, TRACE, Order
 from drill.points import Action, Point
 from drill.processes import Process
 from drill.waiting import until
-from gateway.signatures import sign_hubspot_v3, sign_stripe
+from gateway.signatures import sign_hubspot_v3
 
 PORTAL, APP = "90210001", "7700123"
 TOKEN, STRIPE_KEY, SECRET = "pat-sandbox-token", "sk_test_sandbox", "drill-client-secret"
-CALLBACK_SECRET = "whsec_drill"
+CALLBACK_SECRET = "whsec_ZHJpbGwtcHJhY3RpY2UtY2FsbGJhY2tz"
 MANAGER, AMENDER = "61000001", "61000002"
 PARTNER = {
     "name": "Nordwind Handels GmbH",
@@ -44,6 +45,7 @@ PARTNER = {
     "description": "Wholesale partner",
 }
 ANSWERED_WITHIN = 180.0
+RESTS_ON = {"reason": "seen in the drill", "evidence": "the provider's records"}
 
 _events = itertools.count(secrets.randbelow(10**9) * 1000)
 
@@ -75,6 +77,9 @@ class Slot:
     workers: list[Process] = field(default_factory=list)
     tokens: dict[str, str] = field(default_factory=dict)
     order: Order | None = None
+    beside: Callable[[], None] = lambda: None
+    """What the world does by itself while somebody waits for the run."""
+    _acting: Lock = field(default_factory=Lock)
     _orders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     # ── processes ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -186,17 +191,6 @@ class Slot:
 
         return list(until(taken, ANSWERED_WITHIN, "a trigger that is taken").json()["elements"])
 
-    def call_back(self, event: Mapping[str, Any]) -> None:
-        """A provider's event, signed, and again until it is taken."""
-        body = json.dumps(event).encode()
-
-        def taken() -> bool:
-            signed = sign_stripe(CALLBACK_SECRET, int(time.time()), body)
-            answer = self.post("/callbacks/stripe", content=body, headers=signed)
-            return answer is not None and answer.status_code == 202
-
-        until(taken, ANSWERED_WITHIN, "a callback that is taken")
-
     def post(self, path: str, **request: Any) -> httpx.Response | None:  # noqa: ANN401 (httpx's own)
         """The answer; None where the gateway died under it, which is started again."""
         try:
@@ -221,16 +215,17 @@ class Slot:
         body = {"outcome": outcome, "version": shown["input_version"], "fingerprint": shown["fingerprint"]}
         return self.said(f"/runs/{run_id}/decisions", {**body, **other}, actor, "supervisor")
 
-    def resolve(self, run_id: str, action: str, **more: str) -> httpx.Response:
+    def resolve(self, run_id: str, action: str, by: str = "otto", **more: str) -> httpx.Response:
         """An operator's word."""
-        body = {"action": action, "reason": "seen in the drill", "evidence": "the provider's records", **more}
-        return self.said(f"/runs/{run_id}/resolutions", body, "otto", "operator")
+        body = {"action": action, **RESTS_ON, **more}
+        return self.said(f"/runs/{run_id}/resolutions", body, by, "operator")
 
     def token(self, actor: str, *roles: str) -> str:
         """Of an actor with these roles."""
-        if actor not in self.tokens:
-            self.tokens[actor] = self.store.write(lambda connection: _new_actor(connection, actor, roles))
-        return self.tokens[actor]
+        with self._acting:
+            if actor not in self.tokens:
+                self.tokens[actor] = self.store.write(lambda connection: _new_actor(connection, actor, roles))
+            return self.tokens[actor]
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -277,10 +272,13 @@ class Slot:
     def accounts(self, run_id: str) -> list[dict[str, Any]]:
         """The provider's own records that name this run."""
         if self.mode != STRIPE:
-            practised = self.ground.sandbox.records("practice", self.mode)
-            return [_as_stripe(each) for each in practised if each["run_id"] == run_id]
+            return [_as_stripe(each) for each in self.practised(run_id)]
         found = self.ground.sandbox.records("stripe", "accounts")
         return [each for each in found if each.get("metadata", {}).get("run_id") == run_id and not each.get("deleted")]
+
+    def practised(self, run_id: str) -> list[dict[str, Any]]:
+        """The same as a practice contract shows them."""
+        return [each for each in self.ground.sandbox.records("practice", self.mode) if each["run_id"] == run_id]
 
     def audited(self) -> list[Violation]:
         """What the audit of this slot's store finds."""

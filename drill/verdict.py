@@ -8,7 +8,7 @@ from typing import Any
 
 from drill.ends import MODES, End
 from drill.four_places import FourPlaces
-from drill.journeys import JOURNEYS
+from drill.journeys import JOURNEYS, Journey
 from drill.points import Schedule
 from drill.slot import Slot, Subject
 from drill.waiting import Late
@@ -44,17 +44,33 @@ class Judging:
     subject: Subject
     schedule: Schedule
     notes: list[str] = field(default_factory=list)
+    asked_wrongly: int = 0
+
+    @property
+    def journey(self) -> Journey:
+        return JOURNEYS[self.schedule.journey]
+
+    def may_ask(self) -> bool:
+        """Whether a person may be asked where the run stands now; if not, that is where it ends."""
+        if self.journey.asks:
+            self.asked_wrongly = self._place(self.journey.asks)
+        elif self._told_before():
+            self.notes.append("a person is asked although the provider had told of the account")
+            self.asked_wrongly = 1
+        else:
+            self.asked_wrongly = self._place(MODES[self.schedule.mode].asks if self._doubted() else ())
+        return not self.asked_wrongly
 
     def verdict(self, late: Late | None) -> Verdict:
         """`late`: the journey's own complaint that the run did not move."""
         if late is not None:
             self.notes.append(str(late))
         duplicates = self._surplus()
-        wrong, lost = self._place()
+        wrong = self.asked_wrongly or self._place(self.journey.ends)
         violations = [f"{v.invariant} {v.table} {v.row}: {v.detail}" for v in self.slot.audited()]
         self.notes += violations
         missed = self.schedule.point is not None and not self.slot.reached()
-        losses = int(late is not None) + lost
+        losses = int(late is not None) + self._unknown()
         return Verdict(self.schedule, duplicates, losses, wrong, len(violations), missed, tuple(self.notes))
 
     def _surplus(self) -> int:
@@ -62,31 +78,33 @@ class Judging:
         self.notes += [f"{len(found)} {kind}" for kind, found in made.items() if len(found) > 1]
         return sum(max(0, len(found) - 1) for found in made.values())
 
-    def _place(self) -> tuple[int, int]:
-        """Whether the run stands where its contract lets it, and whether something outside is unknown to the store."""
+    def _place(self, allowed: Sequence[End]) -> int:
+        """Whether the run stands elsewhere than it may, or the places disagree."""
         row = self._run()
         accounts, tasks = len(self.slot.accounts(self.subject.run_id)), len(self.slot.tasks(self.subject.run_id))
-        if not any(_fits(end, row, accounts, tasks) for end in self._allowed()):
+        if not any(_fits(end, row, accounts, tasks) for end in allowed):
             self.notes.append(f"stands in {row['state']} ({row['reason']}) with {accounts} accounts, {tasks} tasks")
-            return 1, self._unknown()
-        return self._disagreements(row, accounts, tasks), self._unknown()
+            return 1
+        return self._disagreements(row, accounts, tasks)
 
     def _run(self) -> dict[str, Any]:
         found = self.slot.rows("SELECT state, reason FROM run WHERE id = %s", self.subject.run_id)
         return found[0] if found else {"state": "", "reason": ""}
 
-    def _allowed(self) -> Sequence[End]:
-        ends = JOURNEYS[self.schedule.journey].ends
-        return ends or MODES[self.schedule.mode].allowed(doubted=self._doubted())
-
     def _doubted(self) -> bool:
         """Whether the store has no answer to a send, or one that says nothing."""
         return bool(self.slot.rows(DOUBTED, self.subject.run_id))
 
+    def _told_before(self) -> bool:
+        """Whether the provider's own word was there long enough for somebody to heed it."""
+        made = [each["id"] for each in self.slot.accounts(self.subject.run_id)]
+        return bool(self.slot.rows(TOLD_BEFORE, made, self.subject.run_id))
+
     def _unknown(self) -> int:
         """Accounts that exist while the store holds them for not made."""
-        known = self.slot.rows(HELD_FOR_UNMADE, self.subject.run_id)
-        return len(self.slot.accounts(self.subject.run_id)) if known else 0
+        unmade = {each["key"] for each in self.slot.rows(HELD_FOR_UNMADE, self.subject.run_id)}
+        made = [each["metadata"]["operation_key"] for each in self.slot.accounts(self.subject.run_id)]
+        return sum(key in unmade for key in made)
 
     def _disagreements(self, row: dict[str, Any], accounts: int, tasks: int) -> int:
         if not row["state"]:
@@ -110,5 +128,11 @@ DOUBTED = """
         AND (n.signal IN ('accepted', 'not_sent', 'rejected') OR n.refused))
 """
 HELD_FOR_UNMADE = """
-    SELECT FROM operation WHERE run_id = %s AND step = 'create-account' AND outcome IN ('not_sent', 'rejected')
+    SELECT key FROM operation WHERE run_id = %s AND step = 'create-account' AND outcome IN ('not_sent', 'rejected')
+"""
+TOLD_BEFORE = """
+    SELECT FROM callback_delivery d JOIN operation o ON o.key = d.told_key AND o.outcome = 'unknown'
+    WHERE d.reference = ANY(%s) AND o.run_id = %s AND d.received_at < (
+        SELECT max(e.at) FROM event e WHERE e.run_id = o.run_id
+        AND e.next = 'needs_operator' AND e.previous <> 'needs_operator') - interval '1 second'
 """

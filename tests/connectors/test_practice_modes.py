@@ -13,7 +13,7 @@ from domain.errors import InvalidInput
 from domain.signals import Answer, Finding, Found, Signal
 from drill.practice import PAGE, Practice
 from drill.practice_callbacks import PracticeCallbacks
-from drill.practice_contracts import MODES, PracticeTimes
+from drill.practice_contracts import MODES, PracticeTimes, system_of
 from sandbox.practice_modes import MODES as PRETENDED
 
 OTHER = {**ACCOUNT.fields, "name": "Southwind Test Partner"}
@@ -137,7 +137,7 @@ def test_only_the_index_lags(practised: Made) -> None:
 
 def test_callback_tells_of_our_record_by_our_key(practised: Made) -> None:
     practised.send()
-    callbacks, queued = PracticeCallbacks(practised.case.kind), practised.sandbox.webhooks()
+    callbacks, queued = PracticeCallbacks(system_of(practised.case.kind)), practised.sandbox.webhooks()
     assert callbacks.system == practised.connector.system
     assert len(queued) == (1 if practised.case.kind == "callback_only" else 0)
     for said in [callbacks.announced(one["event"]) for one in queued]:
@@ -149,7 +149,7 @@ def test_callback_tells_of_our_record_by_our_key(practised: Made) -> None:
 
 
 def test_callback_about_something_else_is_none_and_one_without_an_account_is_refused() -> None:
-    callbacks = PracticeCallbacks("callback_only")
+    callbacks = PracticeCallbacks("practice")
     assert callbacks.announced({"type": "account.closed", "data": {}}) is None
     with pytest.raises(InvalidInput, match="account"):
         callbacks.announced({"type": "account.created", "data": {"id": "pa_1"}})

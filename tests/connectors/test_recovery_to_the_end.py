@@ -22,6 +22,7 @@ from domain.ports import Send
 from domain.recovery import settle
 from domain.signals import Answer, Attempt, Callback, Evidence, Probe, RecordedAnswer
 from drill.practice_callbacks import PracticeCallbacks
+from drill.practice_contracts import system_of
 from sandbox.faults import FAULTS
 
 STEPS = 60
@@ -97,7 +98,7 @@ class Recovery:
 
     def hear(self) -> None:
         """The callbacks that the provider has queued and that echo our key."""
-        reader, content = PracticeCallbacks(self.made.case.kind), self.made.content
+        reader, content = PracticeCallbacks(system_of(self.made.case.kind)), self.made.content
         told = [reader.announced(queued["event"]) for queued in self.made.sandbox.webhooks()]
         called = [
             Callback(self.now, said.reference, not reader.compared(said.kind, content, canonical_bytes(said.record)))
