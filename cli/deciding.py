@@ -14,6 +14,7 @@ from cli.engine import tell_engine
 from cli.reading import RunId
 from cli.session import TokenFile, acting, session
 from domain.approvals import Outcome
+from domain.boundaries import boundary
 from domain.processes import process_named
 
 VERBS = {
@@ -66,6 +67,7 @@ def revoke(
     """Take an approval back before anything is sent."""
     with session() as parts:
         actor = acting(parts, token_file)
-        revoked = parts.store.once(lambda connection: revoke_decision(connection, actor, run, reason))
+        with boundary("revoke", run):
+            revoked = parts.store.once(lambda connection: revoke_decision(connection, actor, run, reason))
         tell_engine(parts, run)
     return Answer({"run": run, "revoked": revoked}, [f"revoked: {revoked} of {run}"])

@@ -21,6 +21,7 @@ from cli.reading import RunId
 from cli.session import TokenFile, acting, session
 from cli.text import table
 from composition import Parts
+from domain.boundaries import boundary
 from domain.errors import NotAuthorised, ResolutionRefused
 from domain.identity import subject_of
 from domain.processes import process_named
@@ -58,7 +59,8 @@ def start(
         if not actor.roles & STARTERS:
             raise NotAuthorised("starting a run needs the role operator", role="operator")
         asked = Asked(process_named(process), subject_of(subject), actor.id, rehearsal, key)
-        run_id, made = parts.store.once(lambda connection: start_run(connection, asked))
+        with boundary("start-run"):
+            run_id, made = parts.store.once(lambda connection: start_run(connection, asked))
         tell_engine(parts, run_id)
     outcome = "started" if made else "already_exists"
     return Answer({"run": run_id, "made": made, "outcome": outcome}, [f"{outcome.replace('_', ' ')}: {run_id}"])
@@ -108,7 +110,8 @@ def resume(
 def _resolved(token_file: Path | None, run_id: str, work: Callable[[Connection, Actor, Contracts], Resolved]) -> Answer:
     with session() as parts:
         actor = acting(parts, token_file)
-        resolved = parts.store.once(lambda connection: work(connection, actor, parts.contracts()))
+        with boundary("resolve", run_id):
+            resolved = parts.store.once(lambda connection: work(connection, actor, parts.contracts()))
         tell_engine(parts, run_id)
     return Answer(asdict(resolved), [_said(resolved)])
 

@@ -20,6 +20,7 @@ from gateway.signatures import sign_stripe
 from sandbox.standard_webhook import message, signed_message
 
 Event = dict[str, Any]
+UNMATCHED = "SELECT FROM callback_delivery WHERE told_key = %s AND disposition = 'unmatched'"
 
 
 @dataclass
@@ -103,10 +104,17 @@ def told_early(slot: Slot, subject: Subject) -> None:
 
 
 def told_of_another(slot: Slot, subject: Subject) -> None:
-    """An account under our key that is not ours is told of before anything is sent, and then the answer is lost."""
+    """An account under our key that is not ours is told of before anything is sent, and then answers are lost."""
+    slot.beside = silent
     key = operation_key(OperationIdentity(subject.request_id, CREATE_ACCOUNT.step))
     call_back(slot, _another(slot.mode, key))
-    told_instead(slot, subject)
+    slot.ground.sandbox.fault("drop_after_commit", times=2, match=_account_request(slot, subject))
+    submit(slot, subject)
+    approve(slot, subject)
+    came(slot, subject, lambda: not slot.rows(UNMATCHED, key), "a callback that is matched")
+    for event in _told(slot, subject):
+        call_back(slot, event)
+    rested(slot, subject)
 
 
 def _another(mode: str, key: str) -> Event:

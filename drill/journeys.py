@@ -10,7 +10,7 @@ from business_store.limits import CREDENTIAL_REFUSED, hold
 from domain.credentials import Account
 from domain.partner_onboarding import ONBOARDING
 from domain.states import TERMINAL
-from drill import callbacks, messages, outside
+from drill import callbacks, commands, messages, outside
 from drill.driving import (
     MOVES_WITHIN,
     Drive,
@@ -151,12 +151,12 @@ def rehearsed(slot: Slot, subject: Subject) -> None:
 
 
 def terminated(slot: Slot, subject: Subject) -> None:
-    """Somebody ends the execution while the run waits; an operator has it started again."""
+    """Somebody ends the execution while the run waits; an operator has it started again by a command."""
     submit(slot, subject)
     if asked(slot, subject):
         slot.ground.engine.run(execution(slot, subject).terminate("drill"))
         rested(slot, subject)
-        slot.resolve(subject.run_id, "retry")
+        commands.command(slot, "otto", "operator", "resume", subject.run_id)
     approve(slot, subject)
     rested(slot, subject)
 
@@ -212,6 +212,8 @@ JOURNEYS: Mapping[str, Journey] = {
     "rehearsed": Journey(rehearsed, (End("succeeded", "rehearsed", NOTHING_MADE, NOTHING_MADE),)),
     "terminated": Journey(terminated),
     "revoked": Journey(revoked),
+    "revoked-by-command": Journey(commands.revoked),
+    "started-by-command": Journey(commands.started),
     "restarted-in-flight": Journey(outside.restarted_in_flight, under=anywhere),
     "superseded": Journey(superseded),
     "trigger-twice": Journey(messages.trigger_twice),

@@ -9,8 +9,8 @@ from pathlib import Path
 from drill.ground import ROOT
 
 ENTERED = "boundary"
-CODE = ("activities", "business_store", "connectors", "drill", "gateway", "sweep", "workflows")
-"""Packages whose processes are drilled; a command line's transaction is its own process and runs once."""
+CODE = ("activities", "business_store", "cli", "connectors", "drill", "gateway", "sweep", "workflows")
+"""Packages whose processes are drilled."""
 
 
 class UnnamedBoundary(Exception):

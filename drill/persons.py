@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from drill import commands
 from drill.driving import at_once, rested, stands, worked
 from drill.slot import Slot, Subject
 from drill.waiting import Late
@@ -48,10 +49,10 @@ def say_twice(slot: Slot, subject: Subject) -> None:
 
 
 def write_off(slot: Slot, subject: Subject) -> None:
-    """One operator proposes to write the operation off and another one agrees."""
+    """One operator proposes to write the operation off, and another one agrees by a command."""
     _nothing_executes(slot, subject)
     _say(slot, subject, "write_off")
-    _say(slot, subject, "write_off", "olga")
+    commands.resolve(slot, subject, "olga", "write_off")
     rested(slot, subject)
 
 
@@ -63,8 +64,8 @@ def _nothing_executes(slot: Slot, subject: Subject) -> None:
     )
 
 
-def _say(slot: Slot, subject: Subject, action: str, by: str = "otto", **more: str) -> None:
+def _say(slot: Slot, subject: Subject, action: str, **more: str) -> None:
     """Raises Late for a refusal of a run that goes on asking."""
-    answer = slot.resolve(subject.run_id, action, by, **more)
+    answer = slot.resolve(subject.run_id, action, **more)
     if answer.status_code != 200 and stands(slot, subject) == ASKING:
         raise Late(f"{action} was refused: {answer.status_code} {answer.text:.300}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +15,8 @@ from temporalio.envconfig import ClientConfig
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 
+import cli.main
+import cli.session
 import gateway.__main__
 import gateway.app
 import worker
@@ -31,6 +35,8 @@ from workflows.runner import Sandbox
 
 FOLDER = "DRILL_FOLDER"
 """Names the folder of the process's slot."""
+ARGUMENTS = "DRILL_ARGUMENTS"
+"""Those of a drilled command, as JSON."""
 
 
 class DrilledParts(Parts):
@@ -110,4 +116,12 @@ def run_gateway() -> None:
     gateway.__main__.main()
 
 
-PROGRAMS: Mapping[str, Callable[[], None]] = {"worker": run_worker, "gateway": run_gateway}
+def run_command() -> None:
+    """`counterfoil`."""
+    _drilled()
+    vars(cli.session).update(Parts=DrilledParts)
+    sys.argv = ["counterfoil", *json.loads(os.environ[ARGUMENTS])]
+    cli.main.main()
+
+
+PROGRAMS: Mapping[str, Callable[[], None]] = {"worker": run_worker, "gateway": run_gateway, "command": run_command}

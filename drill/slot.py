@@ -215,10 +215,10 @@ class Slot:
         body = {"outcome": outcome, "version": shown["input_version"], "fingerprint": shown["fingerprint"]}
         return self.said(f"/runs/{run_id}/decisions", {**body, **other}, actor, "supervisor")
 
-    def resolve(self, run_id: str, action: str, by: str = "otto", **more: str) -> httpx.Response:
+    def resolve(self, run_id: str, action: str, **more: str) -> httpx.Response:
         """An operator's word."""
         body = {"action": action, **RESTS_ON, **more}
-        return self.said(f"/runs/{run_id}/resolutions", body, by, "operator")
+        return self.said(f"/runs/{run_id}/resolutions", body, "otto", "operator")
 
     def token(self, actor: str, *roles: str) -> str:
         """Of an actor with these roles."""
