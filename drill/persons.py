@@ -41,11 +41,11 @@ def look_again(slot: Slot, subject: Subject) -> None:
 
 
 def say_twice(slot: Slot, subject: Subject) -> None:
-    """The same word four times at once, and again when the run has gone on."""
+    """The same word four times at once, and again when the run is over."""
     action, named = _seen(slot, subject)
     at_once(4, lambda: _say(slot, subject, action, **named))
-    rested(slot, subject)
-    slot.resolve(subject.run_id, action, **named)
+    if rested(slot, subject) != ASKING:
+        slot.resolve(subject.run_id, action, **named)
 
 
 def write_off(slot: Slot, subject: Subject) -> None:

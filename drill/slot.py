@@ -257,7 +257,8 @@ class Slot:
         return self.seeing.execute(statement, parameters).fetchall()
 
     def execution(self, workflow_id: str) -> WorkflowExecutionDescription:
-        """The engine's own record."""
+        """The engine's own record; it changes only while somebody works."""
+        self.tend()
         client = self.ground.engine.client
         return self.ground.engine.run(client.get_workflow_handle(workflow_id).describe())
 
