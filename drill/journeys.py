@@ -150,31 +150,31 @@ def rehearsed(slot: Slot, subject: Subject) -> None:
     worked(slot, lambda: bool(slot.rows(over, begun)), "the rehearsal's end")
 
 
-def _ended_by_somebody(slot: Slot, subject: Subject) -> None:
-    """The execution is ended while nothing was sent, and an operator has it started again by a command."""
-    slot.ground.engine.run(execution(slot, subject).terminate("drill"))
-    rested(slot, subject)
-    commands.command(slot, "otto", "operator", "resume", subject.run_id)
-
-
 def terminated(slot: Slot, subject: Subject) -> None:
     """Somebody ends the execution while the run waits; an operator has it started again by a command."""
     submit(slot, subject)
     if asked(slot, subject):
-        _ended_by_somebody(slot, subject)
+        slot.ground.engine.run(execution(slot, subject).terminate("drill"))
+        rested(slot, subject)
+        commands.command(slot, "otto", "operator", "resume", subject.run_id)
     approve(slot, subject)
     rested(slot, subject)
 
 
 def superseded(slot: Slot, subject: Subject) -> None:
-    """A worker stands still before its permit, another execution takes the run over, and the first one comes back."""
+    """A worker stands still before its permit, another execution takes the run over, and the first one comes back.
+
+    The CRM cannot be read right after the approval, so that nobody is waited for when the execution is ended.
+    """
+    record = {"method": "GET", "path_prefix": f"/crm/objects/2026-09/0-2/{subject.company_id}"}
     submit(slot, subject)
-    approve(slot, subject)
+    if asked(slot, subject):
+        slot.ground.sandbox.fault("error_500_before", times=1, match=record)
+        slot.decide(subject.run_id)
     if slot.order is not None and slot.order.action is Action.FREEZE:
         until(slot.reached, MOVES_WITHIN, "a worker that stands still")
-        record = {"method": "GET", "path_prefix": f"/crm/objects/2026-09/0-2/{subject.company_id}"}
         slot.ground.sandbox.fault("slow_before", times=2, match=record, seconds=0.8)
-        _ended_by_somebody(slot, subject)
+        slot.ground.engine.run(execution(slot, subject).terminate("drill"))
         taken = "SELECT FROM engine_execution WHERE run_id = %s AND epoch = 2"
         worked(slot, lambda: bool(slot.rows(taken, subject.run_id)), "another execution")
         slot.workers[0].signal(signal.SIGCONT)

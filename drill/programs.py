@@ -13,7 +13,7 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
+from temporalio.worker import PollerBehaviorSimpleMaximum, WorkerConfig, WorkflowInstance, WorkflowInstanceDetails
 
 import cli.main
 import cli.session
@@ -80,9 +80,18 @@ class _Runner(Sandbox):
         return _Tasks(super().create_instance(det))
 
 
+class _Drilled(SimplePlugin):
+    """A worker that stands still keeps what it had asked for until the engine's patience ends: it asks for little."""
+
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        config["workflow_task_poller_behavior"] = PollerBehaviorSimpleMaximum(2)
+        config["activity_task_poller_behavior"] = PollerBehaviorSimpleMaximum(1)
+        return super().configure_worker(config)
+
+
 async def _connect(lazy: bool = False) -> Client:
     profile: dict[str, Any] = {**ClientConfig.load_client_connect_config()}
-    drilled = SimplePlugin("drill", workflow_runner=_Runner())
+    drilled = _Drilled("drill", workflow_runner=_Runner())
     return await Client.connect(**profile, plugins=[counterfoil_plugin(), drilled], lazy=lazy)
 
 
