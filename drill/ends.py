@@ -88,7 +88,9 @@ def connector_of(mode: str, settings: Settings) -> Connector | None:
         callback_within=lag * 20,
         read_within=timedelta(seconds=settings.read_timeout),
     )
-    return Practice(settings.stripe_base_url, PRACTICE_TOKEN, mode, times)
+    made = Practice(settings.stripe_base_url, PRACTICE_TOKEN, mode, times)
+    made.system = SYSTEM
+    return made
 
 
 def calls_back_of(mode: str) -> CallsBack:
