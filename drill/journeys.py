@@ -173,7 +173,7 @@ def superseded(slot: Slot, subject: Subject) -> None:
         slot.decide(subject.run_id)
     if slot.order is not None and slot.order.action is Action.FREEZE:
         until(slot.reached, MOVES_WITHIN, "a worker that stands still")
-        slot.ground.sandbox.fault("slow_before", times=2, match=record, seconds=0.8)
+        slot.ground.sandbox.fault("slow_before", times=6, match=record, seconds=0.8)
         slot.ground.engine.run(execution(slot, subject).terminate("drill"))
         taken = "SELECT FROM engine_execution WHERE run_id = %s AND epoch = 2"
         worked(slot, lambda: bool(slot.rows(taken, subject.run_id)), "another execution")
