@@ -60,6 +60,11 @@ def draw(connection: Connection, delivery: int, processes: Processes) -> Drawn:
     return drawn
 
 
+RESOLVED_SINCE = text("""
+    SELECT EXISTS (SELECT FROM resolution WHERE operation_key = :key AND 'operator:' || id = :by AND at > :at)
+""")
+
+
 @dataclass(frozen=True, slots=True)
 class _Drawing:
     connection: Connection
@@ -70,7 +75,7 @@ class _Drawing:
     def of(self, key: str, told: Callback) -> Drawn:
         operation = next(op for op in self.facts.operations if op.key == key)
         said_before = any(_same(each, told) and each.at < told.at for each in operation.evidence.callbacks)
-        what = consequence(operation, told, said_before=said_before)
+        what = consequence(operation, told, known=said_before or self._resolved_since(operation, told))
         evidence = {**evidence_of(operation), **self.named, "reference": told.reference, "ours": told.ours}
         match what:
             case Disposition.TAKEN_UP:
@@ -80,6 +85,11 @@ class _Drawing:
                 return Drawn(what, run.id)
             case _:
                 return Drawn(what, self.facts.run.id)
+
+    def _resolved_since(self, operation: Operation, told: Callback) -> bool:
+        """However late this consequence is drawn: the evidence lay there when a person settled the operation."""
+        named = {"key": operation.key, "by": operation.settled_by, "at": told.at}
+        return bool(self.connection.execute(RESOLVED_SINCE, named).scalar_one())
 
     def _looked_at_again(self, operation: Operation, evidence: Mapping[str, Any]) -> str:
         """The execution settles, as after every other evidence; a run that waits for a person shows it to them."""

@@ -70,9 +70,12 @@ class Disposition(StrEnum):
     DUPLICATE = "duplicate"
 
 
-def consequence(operation: Operation, told: Callback, *, said_before: bool) -> Disposition:
-    """What a callback means for its operation as it stands; the same said again means nothing."""
-    if said_before:
+def consequence(operation: Operation, told: Callback, *, known: bool) -> Disposition:
+    """What a callback means for its operation as it stands.
+
+    `known`: the same was said before, or an operator had it before them when they said what became of the operation.
+    """
+    if known:
         return Disposition.NOTED
     if operation.outcome == "unknown":
         return Disposition.TAKEN_UP

@@ -211,6 +211,23 @@ def test_an_open_run_whose_account_exists_twice_needs_an_operator(book: Book, ru
     assert broken(book) == []
 
 
+@pytest.mark.parametrize("drawn_late", [False, True], ids=["drawn at once", "drawn after a process died"])
+def test_c51_what_lay_before_the_operator_is_no_news_after_their_word(
+    book: Book, run_id: str, granted: Granted, operator: Actor, drawn_late: bool
+) -> None:
+    """Where the run ends does not depend on how soon the consequence of a stranger's record is drawn."""
+    book.answer(run_id, granted, LOST)
+    [stranger] = heard(book, told(made(granted.sendable.key, "acct-9", name="Somebody Else")))
+    if not drawn_late:
+        assert drawn(book, stranger).disposition is D.TAKEN_UP
+    assert settled(book, run_id).run.reason == "foreign_record"
+    eventually(lambda: _confirmed(book, run_id, operator), within=30)
+    assert swept(book) == int(drawn_late)
+    assert (operation(book, run_id).reference, book.run(run_id).state) == ("acct-1", RunState.RUNNING)
+    assert called_back(book, made(granted.sendable.key, "acct-8", name="Another")).disposition is D.CONTRADICTS
+    assert broken(book) == []
+
+
 def test_a_refused_account_that_exists_after_all_can_be_confirmed(
     book: Book, run_id: str, granted: Granted, operator: Actor
 ) -> None:
