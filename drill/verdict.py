@@ -79,9 +79,22 @@ class Judging:
         return sum(max(0, len(found) - 1) for found in made.values())
 
     def _place(self, allowed: Sequence[End]) -> int:
-        """Whether the run stands elsewhere than it may, or the places disagree."""
+        """Whether the run stands elsewhere than it may, or the places disagree.
+
+        A request that is late may take effect while it is judged: then it is judged again.
+        """
+        notes, counted = len(self.notes), self._counted()
+        wrong = self._placed(allowed, *counted)
+        if not wrong or self._counted() == counted:
+            return wrong
+        del self.notes[notes:]
+        return self._placed(allowed, *self._counted())
+
+    def _counted(self) -> tuple[int, int]:
+        return len(self.slot.accounts(self.subject.run_id)), len(self.slot.tasks(self.subject.run_id))
+
+    def _placed(self, allowed: Sequence[End], accounts: int, tasks: int) -> int:
         row = self._run()
-        accounts, tasks = len(self.slot.accounts(self.subject.run_id)), len(self.slot.tasks(self.subject.run_id))
         if not any(_fits(end, row, accounts, tasks) for end in allowed):
             self.notes.append(f"stands in {row['state']} ({row['reason']}) with {accounts} accounts, {tasks} tasks")
             return 1
