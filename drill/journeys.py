@@ -193,7 +193,10 @@ def revoked(slot: Slot, subject: Subject) -> None:
 
 
 NOTHING_MADE = frozenset({0})
-ANOTHER = tuple(End("needs_operator", reason, tasks=NOTHING_MADE) for reason in ("foreign_record", "several_records"))
+ANOTHER = tuple(
+    End("needs_operator", reason, frozenset({0, 1}), NOTHING_MADE) for reason in ("foreign_record", "several_records")
+)
+"""A stranger's record bears our key: a person is asked, whether the one send of ours was executed or not."""
 JOURNEYS: Mapping[str, Journey] = {
     "straight": Journey(straight, under=anywhere),
     "answer-lost": Journey(outside.account_fault("drop_after_commit"), under=anywhere),
