@@ -12,7 +12,7 @@ from eventually import eventually
 from watching import Watched
 
 from operating.joining import joined
-from operating.logs import JsonLines, TextLines, where, write_logs
+from operating.logs import QUIET, JsonLines, TextLines, where, write_logs
 
 ALWAYS = {"time", "level", "logger", "message"}
 SOMETIMES = {"run", "subject", "operation", "correlation", "workflow", "trace", "exception"}
@@ -104,9 +104,11 @@ def test_joining_fields_are_those_of_the_moment_of_logging(
 
 @pytest.fixture
 def quiet_root() -> Iterator[None]:
-    """The root logger as it was, after a test that set it up."""
+    """Every logger as it was, after a test that set them up."""
     root = logging.getLogger()
-    before, level = list(root.handlers), root.level
+    handlers, changed = list(root.handlers), [root, *map(logging.getLogger, QUIET)]
+    levels = [each.level for each in changed]
     yield
-    root.handlers[:] = before
-    root.setLevel(level)
+    root.handlers[:] = handlers
+    for each, level in zip(changed, levels, strict=True):
+        each.setLevel(level)
