@@ -209,7 +209,8 @@ def test_unusable_base_address_is_refused(url: str) -> None:
 
 
 def test_neither_credential_nor_body_reaches_log_or_repr(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    for name in (None, "httpx", "httpcore"):
+        caplog.set_level(logging.DEBUG, name)
 
     def answers(peer: Peer) -> None:
         peer.request()
