@@ -16,7 +16,7 @@ import httpx
 
 from sandbox.control import SandboxControl
 
-HTTP_SECONDS = 10.0
+HTTP_SECONDS = 60.0
 CLI_SECONDS = 60.0
 COMPANIES = "/crm/v3/objects/companies"
 

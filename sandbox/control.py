@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-_DEADLINE_SECONDS = 15.0
+_ANSWER_SECONDS = 60.0
+_DEADLINE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class SandboxControl:
     def __init__(self, base_url: str) -> None:
         self.base_url = base_url.rstrip("/")
         # verify=False spares 50 ms of loading certificates that plain HTTP never uses
-        self._http = httpx.Client(base_url=self.base_url, timeout=10, trust_env=False, verify=False)
+        self._http = httpx.Client(base_url=self.base_url, timeout=_ANSWER_SECONDS, trust_env=False, verify=False)
 
     def __enter__(self) -> SandboxControl:
         return self

@@ -15,7 +15,7 @@ import httpx
 import psycopg
 import pytest
 from compose import DEMO, ROOT, ByHand, load, make_secrets
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 
@@ -245,7 +245,7 @@ class Running:
 
     def metrics(self, service: str, port: str) -> str:
         url = f"http://127.0.0.1:{self.ground.hand.port(service, port)}/metrics"
-        return httpx.get(url, trust_env=False).raise_for_status().text
+        return httpx.get(url, trust_env=False, timeout=ANSWER_SECONDS).raise_for_status().text
 
     def healthy(self, service: str) -> bool:
         return self.ground.hand.check(service).returncode == 0
@@ -259,11 +259,14 @@ class Running:
             json={"properties": {"onboarding_stage": "submitted"}},
             headers={"Authorization": f"Bearer {token}", "X-Sandbox-Actor": "userId:61000001"},
             trust_env=False,
+            timeout=ANSWER_SECONDS,
         )
         answer.raise_for_status()
 
     def states(self) -> list[str]:
-        runs = httpx.get(f"{self.url('gateway')}/runs", trust_env=False).raise_for_status().json()
+        runs = (
+            httpx.get(f"{self.url('gateway')}/runs", trust_env=False, timeout=ANSWER_SECONDS).raise_for_status().json()
+        )
         return [found["state"] for found in runs]
 
     def stopped(self, service: str) -> int:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from commands import Counterfoil
 from databases import Database, fresh_database
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from inbound_samples import FIXTURES
 from store_builder import Book
 from world import Program, environment_for
@@ -29,7 +29,9 @@ def receiving(migrated: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFacto
         url = environment["COUNTERFOIL_PUBLIC_URL"]
         program.start()
         try:
-            eventually(lambda: httpx.get(f"{url}/health/ready", trust_env=False).is_success, within=30)
+            eventually(
+                lambda: httpx.get(f"{url}/health/ready", trust_env=False, timeout=ANSWER_SECONDS).is_success, within=30
+            )
             yield url, database
         finally:
             program.kill()

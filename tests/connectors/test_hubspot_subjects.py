@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from connector_cases import PORTAL, hubspot_to
+from eventually import ANSWER_SECONDS
 from raw_server import json_answers, raw_server
 
 from connectors.hubspot import HubSpot
@@ -32,7 +33,7 @@ def portal(sandbox: SandboxControl) -> Iterator[httpx.Client]:
     """People and integrations at work in the same portal."""
     headers = {"authorization": "Bearer pat-sandbox-token"}
     url = f"{sandbox.base_url}/crm/objects/2026-09"
-    with httpx.Client(base_url=url, headers=headers, trust_env=False) as client:
+    with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=ANSWER_SECONDS) as client:
         yield client
 
 

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 from connector_cases import ACCOUNT, KEY, WITHIN, Made, stripe_to
+from eventually import ANSWER_SECONDS
 from raw_server import json_answers, raw_server
 
 from connectors.stripe import API_VERSION, CREATE_ACCOUNT, Stripe
@@ -28,7 +29,7 @@ def account(sandbox: SandboxControl, stripe: Stripe) -> Made:
 def outside(sandbox: SandboxControl) -> Iterator[httpx.Client]:
     """Somebody else who uses the same Stripe account."""
     headers = {"authorization": "Bearer sk_test_sandbox"}
-    with httpx.Client(base_url=sandbox.base_url, headers=headers, trust_env=False) as client:
+    with httpx.Client(base_url=sandbox.base_url, headers=headers, trust_env=False, timeout=ANSWER_SECONDS) as client:
         yield client
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from connector_cases import hubspot_to, stripe_to
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from raw_server import json_answers, raw_server
 
 from connectors.hubspot import HubSpot
@@ -32,7 +32,9 @@ def somebody(sandbox: SandboxControl) -> Iterator[Callable[[str], httpx.Client]]
 
     def client(system: str) -> httpx.Client:
         headers = {"authorization": f"Bearer {TOKENS[system]}"}
-        clients.append(httpx.Client(base_url=sandbox.base_url, headers=headers, trust_env=False))
+        clients.append(
+            httpx.Client(base_url=sandbox.base_url, headers=headers, trust_env=False, timeout=ANSWER_SECONDS)
+        )
         return clients[-1]
 
     yield client

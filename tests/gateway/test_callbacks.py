@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from callers import StripeCaller, about, account_with
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from inbound_samples import ODD_BODIES
 from world import STRIPE_WEBHOOK_SECRET, World
 
@@ -218,7 +218,7 @@ def test_c14_a_body_without_length_or_compressed_is_refused(shared: World, calle
 
     signed = sign_stripe(STRIPE_WEBHOOK_SECRET, int(time.time()), body)
     url = f"{shared.settings.public_url}/callbacks/stripe"
-    assert httpx.post(url, content=chunks(), headers=signed).status_code == 413
+    assert httpx.post(url, content=chunks(), headers=signed, timeout=ANSWER_SECONDS).status_code == 413
     assert caller.post(gzip.compress(body), {"content-encoding": "gzip"}).status_code == 415
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from engine_view import EngineView
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from inbound_samples import ODD_BODIES, batch
 from senders import Sender, changed, now_ms, submitted
 from world import PARTNER, PORTAL, SECRET, TOKEN, World
@@ -236,7 +236,7 @@ def test_c10_digits_of_another_script_are_refused(shared: World) -> None:
     stamp = str(now_ms()).translate(str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")).encode()
     signed = sign_hubspot_v3(SECRET, url, now_ms(), b"[]")
     headers = {**{k.encode(): v.encode() for k, v in signed.items()}, b"X-HubSpot-Request-Timestamp": stamp}
-    assert httpx.post(url, content=b"[]", headers=headers).status_code == 401
+    assert httpx.post(url, content=b"[]", headers=headers, timeout=ANSWER_SECONDS).status_code == 401
 
 
 # ── C13, C14: bodies ────────────────────────────────────────────────────────────────────────────────────────────
@@ -290,7 +290,7 @@ def test_c14_a_body_without_length_is_cut_off_at_the_cap(shared: World) -> None:
         yield from (body[at : at + 65_536] for at in range(0, len(body), 65_536))
 
     signed = sign_hubspot_v3(SECRET, url, now_ms(), body)
-    assert httpx.post(url, content=chunks(), headers=signed).status_code == 413
+    assert httpx.post(url, content=chunks(), headers=signed, timeout=ANSWER_SECONDS).status_code == 413
 
 
 def test_c14_a_compressed_body_is_refused_unread(shared: World, sender: Sender) -> None:
@@ -386,6 +386,7 @@ def merge(shared: World, primary: str, other: str) -> str:
         f"{shared.sandbox.base_url}/crm/v3/objects/companies/merge",
         json={"primaryObjectId": primary, "objectIdToMerge": other},
         headers={"Authorization": f"Bearer {TOKEN}"},
+        timeout=ANSWER_SECONDS,
     )
     return str(answer.raise_for_status().json()["id"])
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from eventually import ANSWER_SECONDS
 from sandboxes import SandboxProcess, sandbox_process
 
 from sandbox.control import SandboxControl
@@ -30,13 +31,17 @@ def sandbox(sandbox_service: SandboxProcess) -> Iterator[SandboxControl]:
 
 @pytest.fixture
 def hubspot(sandbox: SandboxControl) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=sandbox.base_url, headers=HUBSPOT, trust_env=False, verify=False) as client:
+    with httpx.Client(
+        base_url=sandbox.base_url, headers=HUBSPOT, trust_env=False, verify=False, timeout=ANSWER_SECONDS
+    ) as client:
         yield client
 
 
 @pytest.fixture
 def stripe_http(sandbox: SandboxControl) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=sandbox.base_url, headers=STRIPE, trust_env=False, verify=False) as client:
+    with httpx.Client(
+        base_url=sandbox.base_url, headers=STRIPE, trust_env=False, verify=False, timeout=ANSWER_SECONDS
+    ) as client:
         yield client
 
 

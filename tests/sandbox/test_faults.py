@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 
 from sandbox.control import SandboxControl
 from sandbox.faults import FAULTS
@@ -97,7 +97,7 @@ SYSTEMS = pytest.mark.parametrize("system", [HUBSPOT, STRIPE, PRACTICE], ids=["h
 
 
 def create(sandbox: SandboxControl, system: System) -> httpx.Response:
-    with httpx.Client(trust_env=False, verify=False) as client:
+    with httpx.Client(trust_env=False, verify=False, timeout=ANSWER_SECONDS) as client:
         return client.post(sandbox.base_url + system.path, headers=system.headers, **system.request)
 
 
@@ -142,9 +142,10 @@ def test_effect_may_come_long_after_the_connection_is_closed(sandbox: SandboxCon
 
 
 def test_slow_call_takes_effect_although_the_client_gave_up(sandbox: SandboxControl) -> None:
-    sandbox.fault("slow_before", seconds=0.4)
+    sandbox.fault("slow_before", seconds=2)
+    impatient = httpx.Timeout(ANSWER_SECONDS, read=0.2)
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(sandbox.base_url + STRIPE.path, data=FORM, headers=STRIPE.headers, timeout=0.1)
+        httpx.post(sandbox.base_url + STRIPE.path, data=FORM, headers=STRIPE.headers, timeout=impatient)
     assert records(sandbox, STRIPE) == 0
     eventually(lambda: records(sandbox, STRIPE) == 1)
 
@@ -158,7 +159,7 @@ def read_into(body: bytearray, answer: httpx.Response) -> None:
 def test_cut_body_begins_like_the_genuine_one(sandbox: SandboxControl, system: System) -> None:
     sandbox.fault("commit_cut_body")
     with (
-        httpx.Client(trust_env=False, verify=False) as client,
+        httpx.Client(trust_env=False, verify=False, timeout=ANSWER_SECONDS) as client,
         client.stream("POST", sandbox.base_url + system.path, headers=system.headers, **system.request) as answer,
     ):
         assert answer.status_code == system.created
@@ -191,7 +192,10 @@ def test_records_of_a_batch_answer_are_distorted_too(sandbox: SandboxControl) ->
     sandbox.fault("id_null")
     one = {"idProperty": "operation_key", "id": "op-1", "properties": {"name": "North"}}
     answer = httpx.post(
-        f"{sandbox.base_url}{HUBSPOT.path}/batch/upsert", json={"inputs": [one]}, headers=HUBSPOT.headers
+        f"{sandbox.base_url}{HUBSPOT.path}/batch/upsert",
+        json={"inputs": [one]},
+        headers=HUBSPOT.headers,
+        timeout=ANSWER_SECONDS,
     )
     assert [result["id"] for result in answer.json()["results"]] == [None]
 
@@ -278,5 +282,5 @@ def test_faults_are_used_up_in_order_and_survive_in_a_list(sandbox: SandboxContr
     ],
 )
 def test_bad_faults_are_refused(sandbox: SandboxControl, rule: object) -> None:
-    assert httpx.post(f"{sandbox.base_url}/sandbox/faults", json=rule).status_code == 400
+    assert httpx.post(f"{sandbox.base_url}/sandbox/faults", json=rule, timeout=ANSWER_SECONDS).status_code == 400
     assert sandbox.faults() == []

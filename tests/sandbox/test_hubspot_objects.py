@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from eventually import ANSWER_SECONDS
 
 from sandbox.control import SandboxControl
 
@@ -188,7 +189,9 @@ def test_merge_may_keep_the_primary_id(hubspot: httpx.Client, sandbox: SandboxCo
 
 @pytest.mark.parametrize("token", ["", "Bearer wrong", "Basic pat-sandbox-token"])
 def test_wrong_token_is_refused_with_hubspots_body(sandbox: SandboxControl, token: str) -> None:
-    answer = httpx.get(f"{sandbox.base_url}/account-info/v3/details", headers={"authorization": token})
+    answer = httpx.get(
+        f"{sandbox.base_url}/account-info/v3/details", headers={"authorization": token}, timeout=ANSWER_SECONDS
+    )
     assert (answer.status_code, answer.json()["category"]) == (401, "INVALID_AUTHENTICATION")
 
 

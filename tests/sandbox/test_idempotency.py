@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from sandboxes import sandbox_process
 
 from sandbox.control import SandboxControl
@@ -60,7 +60,7 @@ def test_key_under_way_is_busy(
     stripe_http: httpx.Client, sandbox: SandboxControl, outbound: Callable[[str], str]
 ) -> None:
     example = json.loads(outbound("stripe_409_in_use.response.json"))["error"]
-    sandbox.fault("slow_before", seconds=1.5)
+    sandbox.fault("slow_before", seconds=3)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(create, stripe_http)
         eventually(lambda: sandbox.requests(key="op-1"))
@@ -118,13 +118,13 @@ def test_keys_have_a_greatest_length(stripe_http: httpx.Client, length: int, sta
 def test_accounts_and_keys_survive_sigkill(tmp_path: Path) -> None:
     with (
         sandbox_process(tmp_path / "s.sqlite") as running,
-        httpx.Client(base_url=running.url, headers=STRIPE) as client,
+        httpx.Client(base_url=running.url, headers=STRIPE, timeout=ANSWER_SECONDS) as client,
     ):
         first = create(client)
         running.kill()
     with (
         sandbox_process(tmp_path / "s.sqlite") as running,
-        httpx.Client(base_url=running.url, headers=STRIPE) as client,
+        httpx.Client(base_url=running.url, headers=STRIPE, timeout=ANSWER_SECONDS) as client,
     ):
         again = create(client)
         assert (again.json(), again.headers["idempotent-replayed"]) == (first.json(), "true")

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from sandboxes import sandbox_process
 from standardwebhooks import Webhook, WebhookVerificationError
 from webhook_receiver import Receiver, receiving
@@ -24,7 +24,9 @@ BODY = {"reference": "op-1", "name": "Nörd", "country": "DE", "email": "north@e
 @pytest.fixture
 def practice(sandbox: SandboxControl) -> Iterator[httpx.Client]:
     headers = {"authorization": "Bearer practice-sandbox-token", "idempotency-key": "op-1"}
-    with httpx.Client(base_url=f"{sandbox.base_url}/practice", headers=headers, trust_env=False) as client:
+    with httpx.Client(
+        base_url=f"{sandbox.base_url}/practice", headers=headers, trust_env=False, timeout=ANSWER_SECONDS
+    ) as client:
         yield client
 
 
@@ -98,7 +100,7 @@ def test_late_execution_survives_a_kill(tmp_path: Path) -> None:
     with sandbox_process(data) as first, SandboxControl(first.url) as control:
         control.fault("drop_then_commit", seconds=3600)
         with pytest.raises(httpx.TransportError):
-            httpx.post(f"{first.url}/practice/none/accounts", json=BODY, headers=headers)
+            httpx.post(f"{first.url}/practice/none/accounts", json=BODY, headers=headers, timeout=ANSWER_SECONDS)
         first.kill()
     with sandbox_process(data) as second, SandboxControl(second.url) as control:
         assert control.records("practice", "none") == []

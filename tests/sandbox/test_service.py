@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from sandboxes import ROOT, sandbox_process
 
 from sandbox.control import SandboxControl
@@ -74,17 +74,22 @@ def test_everything_survives_sigkill(tmp_path: Path) -> None:
         assert [control.records("hubspot", kind) for kind in ("companies", "contacts", "owners")] == before
         assert control.settings()["search_lag"] == 5
         url = f"{running.url}{COMPANIES}/{seeded.company_id}"
-        assert [httpx.get(url, headers=HUBSPOT).status_code for _ in range(2)] == [423, 200]
+        assert [httpx.get(url, headers=HUBSPOT, timeout=ANSWER_SECONDS).status_code for _ in range(2)] == [423, 200]
 
 
 def test_settings_come_from_the_environment(tmp_path: Path) -> None:
     with sandbox_process(tmp_path / "s.sqlite", hubspot_token="other", hubspot_portal_id="42") as running:
-        details = httpx.get(f"{running.url}/account-info/v3/details", headers={"authorization": "Bearer other"})
+        details = httpx.get(
+            f"{running.url}/account-info/v3/details", headers={"authorization": "Bearer other"}, timeout=ANSWER_SECONDS
+        )
     assert details.json()["portalId"] == 42
 
 
 def test_sigterm_stops_with_exit_code_0(tmp_path: Path) -> None:
-    with sandbox_process(tmp_path / "s.sqlite") as running, httpx.Client(base_url=running.url) as client:
+    with (
+        sandbox_process(tmp_path / "s.sqlite") as running,
+        httpx.Client(base_url=running.url, timeout=ANSWER_SECONDS) as client,
+    ):
         client.get("/sandbox/health")
         assert running.stop() == 0
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
+from eventually import ANSWER_SECONDS
 
 from sandbox.control import SandboxControl
 from sandbox.stripe_forms import decoded
@@ -135,9 +136,9 @@ def test_bad_list_filters_are_refused(stripe_http: httpx.Client, query: dict[str
 def test_keys_are_checked(sandbox: SandboxControl, stripe_http: httpx.Client) -> None:
     assert stripe_http.get("/v1/account").json()["object"] == "account"
     url = f"{sandbox.base_url}/v1/account"
-    assert httpx.get(url, auth=("sk_test_sandbox", "")).status_code == 200
+    assert httpx.get(url, auth=("sk_test_sandbox", ""), timeout=ANSWER_SECONDS).status_code == 200
     for headers in ({}, {"authorization": "Bearer sk_test_wrong"}, {"authorization": "Basic %%%"}):
-        answer = httpx.get(url, headers=headers)
+        answer = httpx.get(url, headers=headers, timeout=ANSWER_SECONDS)
         assert (answer.status_code, answer.json()["error"]["type"]) == (401, "invalid_request_error")
     assert "sk_test_wrong" not in answer.text
     assert stripe_http.get("/v1/customers").status_code == 404

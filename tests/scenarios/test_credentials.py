@@ -9,7 +9,7 @@ import httpx
 import pytest
 from commands import Counterfoil
 from databases import Database
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from sandboxes import sandbox_process
 from world import TOKEN, World, world
 
@@ -83,5 +83,5 @@ def _end_tokens(at: World) -> None:
 
 def _metrics(at: World) -> str:
     port = at.environment["COUNTERFOIL_GATEWAY_METRICS_PORT"]
-    answer = eventually(lambda: httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False))
+    answer = eventually(lambda: httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=ANSWER_SECONDS))
     return answer.text

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from commands import Counterfoil
 from databases import fresh_database
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from sandboxes import sandbox_process
 from world import MANAGER, TOKEN, World, world
 
@@ -56,7 +56,9 @@ def _references(shown: dict[str, Any]) -> dict[str, str]:
 
 
 def _call(place: World, method: str, path: str, headers: dict[str, str], **body: Any) -> None:  # noqa: ANN401
-    httpx.request(method, place.sandbox.base_url + path, headers=headers, **body).raise_for_status()
+    httpx.request(
+        method, place.sandbox.base_url + path, headers=headers, timeout=ANSWER_SECONDS, **body
+    ).raise_for_status()
 
 
 def test_drift_is_found_where_people_changed_what_was_made(alone: World) -> None:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from databases import fresh_database
 from engine_view import EngineView
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from sandboxes import sandbox_process
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -236,7 +236,7 @@ def test_c69_an_execution_lost_while_an_operator_was_asked_for_another_reason_st
 
 def archive_company(lone: World, company_id: str) -> None:
     url = f"{lone.sandbox.base_url}/crm/v3/objects/companies/{company_id}"
-    httpx.delete(url, headers={"Authorization": f"Bearer {TOKEN}"}).raise_for_status()
+    httpx.delete(url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=ANSWER_SECONDS).raise_for_status()
 
 
 # ── Executions that the engine itself lost ──────────────────────────────────────────────────────────────────────

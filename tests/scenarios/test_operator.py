@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 import httpx
 import psycopg
 import pytest
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from world import AMENDER, STRIPE_KEY, World
 
 ACCOUNTS = {"method": "POST", "path_prefix": "/v1/accounts"}
@@ -57,7 +57,9 @@ def _made_by_hand(world: World, run_id: str) -> str:
     """What the first send asked for, made outside without us; its id."""
     (operation,) = world.rows("SELECT content FROM operation WHERE run_id = %s", run_id)
     headers = {"Authorization": f"Bearer {STRIPE_KEY}", "Content-Type": "application/x-www-form-urlencoded"}
-    made = httpx.post(f"{world.sandbox.base_url}/v1/accounts", content=operation["content"], headers=headers)
+    made = httpx.post(
+        f"{world.sandbox.base_url}/v1/accounts", content=operation["content"], headers=headers, timeout=ANSWER_SECONDS
+    )
     assert made.status_code == 200, made.text
     return str(made.json()["id"])
 
@@ -78,7 +80,9 @@ def test_a_wrongly_confirmed_effect_is_found_out_before_the_end(shared: World, e
     run_id = exhausted["confirmed wrongly"].run_id
     headers = {"Authorization": f"Bearer {STRIPE_KEY}"}
     other = {"country": "DE", "email": "other@partner.example", "controller[stripe_dashboard][type]": "none"}
-    foreign = httpx.post(f"{shared.sandbox.base_url}/v1/accounts", data=other, headers=headers).json()["id"]
+    foreign = httpx.post(
+        f"{shared.sandbox.base_url}/v1/accounts", data=other, headers=headers, timeout=ANSWER_SECONDS
+    ).json()["id"]
     assert shared.resolve(run_id, "confirm", reference=foreign).status_code == 200
     shown = shared.wait_state(run_id, "needs_operator", reason="records_disagree")
     assert [action.split()[3] for action in shown["next_actions"]] == ["retry", "fail"]
@@ -157,7 +161,12 @@ def test_of_several_operators_at_once_one_is_heard(shared: World, exhausted: dic
 
 def _changed_outside(world: World, account: str, email: str) -> None:
     headers = {"Authorization": f"Bearer {STRIPE_KEY}"}
-    changed = httpx.post(f"{world.sandbox.base_url}/v1/accounts/{account}", data={"email": email}, headers=headers)
+    changed = httpx.post(
+        f"{world.sandbox.base_url}/v1/accounts/{account}",
+        data={"email": email},
+        headers=headers,
+        timeout=ANSWER_SECONDS,
+    )
     assert changed.status_code == 200, changed.text
 
 

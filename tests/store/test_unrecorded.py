@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import httpx
 import pytest
+from eventually import ANSWER_SECONDS
 from store_builder import ACCOUNT, Book
 
 from business_store.actors import Actor
@@ -34,7 +35,9 @@ def made(sandbox: SandboxControl, key: str) -> str:
     """An account that carries this key."""
     headers = {"authorization": "Bearer sk_test_sandbox"}
     form = {"country": "DE", "metadata[operation_key]": key}
-    answer = httpx.post(f"{sandbox.base_url}/v1/accounts", data=form, headers=headers, trust_env=False)
+    answer = httpx.post(
+        f"{sandbox.base_url}/v1/accounts", data=form, headers=headers, trust_env=False, timeout=ANSWER_SECONDS
+    )
     return str(answer.raise_for_status().json()["id"])
 
 

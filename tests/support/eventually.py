@@ -7,6 +7,8 @@ from typing import Literal, TypeVar
 POLL_SECONDS = 0.02
 PATIENCE = 4
 """Deadlines are those of a quiet machine; a busy one is slow and not wrong, and who passes waits no longer for it."""
+ANSWER_SECONDS = 60.0
+"""How long an HTTP call that is to be answered may take, for the same reason."""
 
 Value = TypeVar("Value")
 

@@ -15,7 +15,7 @@ from tied import tied
 from sandbox.control import SandboxControl
 
 ROOT = Path(__file__).parents[2]
-_STOP_SECONDS = 10
+_STOP_SECONDS = 60
 
 
 def first_object_id() -> int:

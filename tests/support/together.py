@@ -13,7 +13,7 @@ def together(works: Sequence[Callable[[], Result]]) -> list[Result | Exception]:
     barrier = threading.Barrier(len(works))
 
     def begun(work: Callable[[], Result]) -> Result | Exception:
-        barrier.wait(timeout=10)
+        barrier.wait(timeout=60)
         try:
             return work()
         except Exception as error:

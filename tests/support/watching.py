@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import psycopg
 from databases import Database
+from eventually import ANSWER_SECONDS
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import sql
@@ -107,7 +108,7 @@ class Watched:
 
     def get(self, port: str, path: str) -> httpx.Response:
         """From the health and metrics port that this setting names."""
-        return httpx.get(f"http://127.0.0.1:{self.setting(port)}{path}", timeout=15, trust_env=False)
+        return httpx.get(f"http://127.0.0.1:{self.setting(port)}{path}", timeout=ANSWER_SECONDS, trust_env=False)
 
     def metric(self, port: str, name: str, **labels: str) -> float:
         """Sum of all samples of this name with these labels; 0 when there is none."""

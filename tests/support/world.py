@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import psycopg
 from databases import Database
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from psycopg.rows import dict_row
 from sandboxes import ROOT, SandboxProcess, first_object_id
 from sqlalchemy import Connection
@@ -92,7 +92,7 @@ class Program:
     def signal(self, number: signal.Signals) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(90)
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
@@ -140,6 +140,7 @@ class World:
             f"{self.sandbox.base_url}/crm/v3/objects/companies/{company_id}",
             json={"properties": properties},
             headers={"Authorization": f"Bearer {TOKEN}", "X-Sandbox-Actor": f"userId:{user}"},
+            timeout=ANSWER_SECONDS,
         )
         answer.raise_for_status()
 
@@ -314,7 +315,10 @@ def world(
     worker = Program("worker", [sys.executable, "worker.py"], environment, folder / "worker.log")
     url = environment["COUNTERFOIL_PUBLIC_URL"]
     store = Store(database.url, 3)
-    with SandboxControl(sandbox.url) as control, httpx.Client(base_url=url, timeout=10, trust_env=False) as http:
+    with (
+        SandboxControl(sandbox.url) as control,
+        httpx.Client(base_url=url, timeout=ANSWER_SECONDS, trust_env=False) as http,
+    ):
         control.settings(next_object_id=first_object_id())
         control.settings(webhook_urls=[f"{url}/triggers/hubspot"], webhook_secret=SECRET)
         built = World(database, environment, control, gateway, worker, http, store)

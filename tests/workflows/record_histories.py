@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from databases import fresh_database, make_template  # noqa: E402 (the path comes first in a script)
 from engine_view import EngineView  # noqa: E402
-from eventually import eventually  # noqa: E402
+from eventually import ANSWER_SECONDS, eventually  # noqa: E402
 from sandboxes import SandboxProcess, sandbox_process  # noqa: E402
 from temporalio.client import Client, WorkflowExecutionStatus  # noqa: E402
 from world import PORTAL, STRIPE_KEY, World, world  # noqa: E402
@@ -153,7 +153,7 @@ def operator(at: Recording) -> None:
 
 def change_account(running: World, account_id: str, email: str) -> None:
     url = f"{running.sandbox.base_url}/v1/accounts/{account_id}"
-    httpx.post(url, data={"email": email}, auth=(STRIPE_KEY, "")).raise_for_status()
+    httpx.post(url, data={"email": email}, auth=(STRIPE_KEY, ""), timeout=ANSWER_SECONDS).raise_for_status()
 
 
 def retrying(at: Recording) -> None:
