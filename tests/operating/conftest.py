@@ -23,9 +23,17 @@ def everything_on() -> dict[str, str]:
 
 
 @pytest.fixture
-def switched_on() -> dict[str, str]:
-    """The same, for a world of a test's own."""
-    return everything_on()
+def own(
+    database: Database, temporal_server: str, tmp_path: Path, traces: Collector, telling: None
+) -> Iterator[Watched]:
+    """A world of one test's own, whose processes are stopped or whose store goes away: no busy machine makes it give
+    up an answer before that."""
+    settings = {**everything_on(), "send_timeout": "20"}
+    with (
+        sandbox_process(tmp_path / "sandbox.db") as sandbox,
+        world(database, temporal_server, sandbox, tmp_path, **settings) as running,
+    ):
+        yield Watched(running, tmp_path, traces)
 
 
 @pytest.fixture(scope="session")

@@ -6,54 +6,33 @@ import json
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
+import httpx
 import pytest
-from databases import Database
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from inbound_samples import batch, hubspot_element
-from sandboxes import sandbox_process
-from watching import Collector, Watched
-from world import CONTACT, PARTNER, SECRET, world
+from watching import Watched
+from world import CONTACT, PARTNER, SECRET
 
 from gateway.signatures import sign_hubspot_v3
 
 ACCOUNTS = {"method": "POST", "path_prefix": "/v1/accounts"}
-UNDER_WAY = "SELECT FROM operation WHERE run_id = %s AND in_flight_until IS NOT NULL"
 SECRETS = [*(value for value in PARTNER.values() if len(value) > 4), *CONTACT.values(), "DE8937040044"]
-
-
-@pytest.fixture
-def own(
-    database: Database,
-    temporal_server: str,
-    tmp_path: Path,
-    traces: Collector,
-    telling: None,
-    switched_on: dict[str, str],
-) -> Iterator[Watched]:
-    """A world of this test's own, since its processes are stopped."""
-    with (
-        sandbox_process(tmp_path / "sandbox.db") as sandbox,
-        world(database, temporal_server, sandbox, tmp_path, **switched_on) as running,
-    ):
-        yield Watched(running, tmp_path, traces)
 
 
 def test_a_stop_while_the_provider_is_called_saves_its_answer(own: Watched) -> None:
     world = own.world
     run_id = world.submit(world.seed().company_id)
     world.wait_state(run_id, "awaiting_review")
-    world.sandbox.fault("slow_after", match=ACCOUNTS, seconds=1.2)
+    world.sandbox.fault("slow_after", match=ACCOUNTS, seconds=3)
     assert world.decide(run_id).is_success
-    eventually(lambda: world.rows(UNDER_WAY, run_id), 20)
+    eventually(lambda: world.accounts(run_id), 20)
 
     assert world.worker.signal(signal.SIGTERM) == 0
 
     operation = world.show(run_id)["operations"][0]
     assert (operation["outcome"], operation["attempts"], operation["in_flight_until"]) == ("accepted", 1, None)
-    assert [line["message"] for line in own.lines("worker")][-1] == "drained"
+    assert own.lines("worker")[-1]["message"] == "drained"
     assert not leaks(own, own.collector.bodies)
     world.worker.start()
     world.wait_state(run_id, "succeeded")
@@ -97,15 +76,16 @@ def test_a_request_in_hand_is_answered_before_the_gateway_stops(own: Watched) ->
         ["POST /triggers/hubspot HTTP/1.1", "Host: x", f"Content-Length: {len(body)}"]
         + [f"{name}: {text}" for name, text in signed.items()]
     )
-    with socket.create_connection(("127.0.0.1", int(own.setting("GATEWAY_PORT"))), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", int(own.setting("GATEWAY_PORT"))), timeout=ANSWER_SECONDS) as client:
         client.sendall(head.encode() + b"\r\n\r\n" + body[:10])
         assert world.gateway.process is not None
-        eventually(lambda: world.http.get("/health/live").is_success)
+        # A connection of its own: it is accepted after the one above.
+        eventually(lambda: httpx.get(f"{own.setting('PUBLIC_URL')}/health/live", timeout=ANSWER_SECONDS).is_success)
         world.gateway.process.send_signal(signal.SIGTERM)
         eventually(lambda: "Shutting down" in (own.folder / "gateway.log").read_text())
         client.sendall(body[10:])
         answer = client.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 202")
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["elements"][0]["disposition"] == "irrelevant"
-    assert world.gateway.process.wait(20) == 0
+    assert world.gateway.process.wait(ANSWER_SECONDS) == 0
     assert world.rows("SELECT FROM delivery")

@@ -103,8 +103,9 @@ class Watched:
         return self.world.environment[f"COUNTERFOIL_{name}"]
 
     def lines(self, program: str) -> list[dict[str, Any]]:
-        """What this program logged, each line by itself."""
-        return [json.loads(line) for line in (self.folder / f"{program}.log").read_text().splitlines()]
+        """What this program logged, each line by itself; one that is being written is none yet."""
+        whole, _, _ = (self.folder / f"{program}.log").read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
 
     def get(self, port: str, path: str) -> httpx.Response:
         """From the health and metrics port that this setting names."""
