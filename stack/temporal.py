@@ -71,13 +71,16 @@ class EmbeddedTemporal:
 
     def _search_attributes(self) -> set[str]:
         asked = ("operator", "search-attribute", "list", "--address", self.address, "--namespace", NAMESPACE)
-        answer = subprocess.run(
-            (temporal_program(), *asked, "--output", "json", *ISOLATED),
-            env=_environment(),
-            timeout=ANSWER_SECONDS,
-            capture_output=True,
-            check=False,
-        )
+        try:
+            answer = subprocess.run(
+                (temporal_program(), *asked, "--output", "json", *ISOLATED),
+                env=_environment(),
+                timeout=ANSWER_SECONDS,
+                capture_output=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return set()
         return set() if answer.returncode else set(json.loads(answer.stdout)["customAttributes"])
 
 
