@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from databases import Database, fresh_database, make_template
 from engine_view import EngineView
+from hypothesis import HealthCheck, settings
 from sandboxes import SandboxProcess, sandbox_process
 from temporalio.client import Client
 from world import World, world
@@ -17,6 +18,9 @@ from stack.ports import free_port
 from stack.postgres import EmbeddedPostgres, PostgresSettings
 from stack.temporal import EmbeddedTemporal, TemporalSettings
 
+# How long an example takes says something of the machine alone.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 TESTS = Path(__file__).parent
 SHORT = {"cli", "connectors", "docs", "domain", "gateway", "sandbox"}
 """Folders whose files are quickly through."""

@@ -19,6 +19,7 @@ from stack.ports import LOOPBACK, Ports, listening
 from stack.supervisor import LONGEST_PAUSE_SECONDS, pause_after
 
 NAMES = ["first", "second"]
+STOP_SECONDS = 90
 
 
 class Supervisor:
@@ -61,7 +62,7 @@ class Supervisor:
     def end(self) -> None:
         if self.process and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(20)
+            self.process.wait(STOP_SECONDS)
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_it_stops_all_it_started_in_the_reverse_order(supervisor: Supervisor, wh
     process = supervisor.up()
     children = supervisor.children()
     process.send_signal(which)
-    assert process.wait(20) == 0
+    assert process.wait(STOP_SECONDS) == 0
     assert not any(child.is_running() for child in children)
     assert supervisor.journal() == ["first started", "second started", "second stopped", "first stopped"]
 
@@ -90,7 +91,7 @@ def test_it_stops_all_it_started_in_the_reverse_order(supervisor: Supervisor, wh
 def test_ctrl_c_reaches_the_children_only_through_it(supervisor: Supervisor) -> None:
     process = supervisor.up()
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(STOP_SECONDS) == 0
     assert not any(line.endswith("interrupted") for line in supervisor.journal())
 
 
@@ -100,7 +101,7 @@ def test_a_child_that_dies_is_started_again(supervisor: Supervisor) -> None:
     os.kill(victim, signal.SIGKILL)
     eventually(lambda: supervisor.journal().count("first started") == 2)
     eventually(lambda: supervisor.pid("first") != victim)
-    assert listening(supervisor.ports.sandbox_port)
+    eventually(lambda: listening(supervisor.ports.sandbox_port))
 
 
 def test_after_sigkill_of_the_supervisor_another_works_on_the_same_data(supervisor: Supervisor) -> None:
@@ -126,14 +127,14 @@ def test_children_end_with_a_supervisor_that_is_killed(supervisor: Supervisor) -
 def test_two_supervisors_do_not_share_data(supervisor: Supervisor) -> None:
     first = supervisor.up()
     rival = Supervisor(supervisor.root, Ports.free())
-    assert rival.start().wait(20) == 2
+    assert rival.start().wait(STOP_SECONDS) == 2
     assert f"another stack (process {first.pid})" in supervisor.said()
     assert all(child.is_running() for child in supervisor.children())
 
 
 def test_a_taken_port_is_one_clear_line_before_anything_starts(supervisor: Supervisor) -> None:
     with socket.create_server((LOOPBACK, supervisor.ports.gateway_port)):
-        assert supervisor.start().wait(20) == 2
+        assert supervisor.start().wait(STOP_SECONDS) == 2
     port = supervisor.ports.gateway_port
     wanted = f"port {port} is taken by another program; stop it or set COUNTERFOIL_GATEWAY_PORT to a free port\n"
     assert supervisor.said() == wanted
@@ -142,7 +143,7 @@ def test_a_taken_port_is_one_clear_line_before_anything_starts(supervisor: Super
 
 def test_a_bad_port_is_named(supervisor: Supervisor) -> None:
     supervisor.ports = supervisor.ports.model_copy(update={"temporal_port": 70_000})
-    assert supervisor.start().wait(20) == 2
+    assert supervisor.start().wait(STOP_SECONDS) == 2
     assert "COUNTERFOIL_TEMPORAL_PORT" in supervisor.said()
 
 

@@ -109,7 +109,7 @@ def test_c88_a_deadlock_is_repeated_by_itself(book: Book) -> None:
     raised = text("UPDATE run SET nudge = nudge + 1 WHERE id = :run")
 
     def crossing(one: str, other: str) -> None:
-        met = iter([lambda: held.wait(timeout=10)])
+        met = iter([lambda: held.wait(timeout=60)])
 
         def work(connection: Connection) -> None:
             connection.execute(raised, {"run": one})
@@ -134,7 +134,7 @@ class Outside:
 
     def __call__(self, peer: Peer) -> None:
         peer.request()
-        self.released.wait(timeout=10)
+        self.released.wait(timeout=60)
 
 
 def _effects(book: Book, store: Store, url: str) -> Effects:

@@ -67,13 +67,13 @@ def test_nothing_is_resolved_before_lease_and_settle_time_are_over(
     book: Book, run_id: str, operator: Actor, action: Action
 ) -> None:
     """A gateway's 502 says nothing of the server behind it, which may still be at work for H after the lease."""
-    book.contracts[STEPS[0]] = (LookupStrong(timedelta(seconds=2), "by key"),)
+    book.contracts[STEPS[0]] = (LookupStrong(timedelta(seconds=4), "by key"),)
     doubted(book, run_id, BAD_GATEWAY)
     (operation,) = book.facts(run_id).operations
     (attempt,) = operation.evidence.attempts
     assert operation.in_flight_until is None
     until = may_execute_until(book.contracts[STEPS[0]], operation.evidence)
-    assert until == attempt.lease_until + timedelta(seconds=2)
+    assert until == attempt.lease_until + timedelta(seconds=4)
     with pytest.raises(ResolutionRefused) as refused:
         book.resolve(run_id, operator, action, "ext-1")
     assert (refused.value.fields["until"], refused.value.next_actions) == (until.isoformat(), ("wait",))

@@ -47,7 +47,7 @@ def test_c85_a_transaction_that_read_what_another_changed_is_done_again(book: Bo
         connection.execute(text("SELECT nudge FROM run"))
         reached.append("read")
         if len(reached) <= 2:
-            met.wait(timeout=10)
+            met.wait(timeout=60)
         connection.execute(text("UPDATE run SET nudge = nudge + 1 WHERE id = :run"), {"run": run_id})
 
     assert together([partial(book.store.write, work)] * 2) == [None, None]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from cli.main import application
 
 TOKEN = "COUNTERFOIL_TOKEN"
-PROCESS_SECONDS = 60
+PROCESS_SECONDS = 180
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from drill.practice import Practice
 from drill.practice_contracts import PracticeTimes
 from sandbox.control import SandboxControl, Seeded
 
-WITHIN = timedelta(seconds=10)
-BRIEF = timedelta(seconds=0.4)
+WITHIN = timedelta(seconds=60)
+BRIEF = timedelta(seconds=1)
 KEY = "op-aaaaaaaaaaaaaaaaaaaaaaaaaa"
 PORTAL = "90210001"
 IBAN = "DE89370400440532013000"
@@ -37,16 +37,16 @@ Connect = Callable[..., Closeable]
 
 
 def stripe_to(base_url: str, key: str = "sk_test_sandbox") -> Stripe:
-    return Stripe(base_url, key, StripeTimes(read_within=timedelta(seconds=5)))
+    return Stripe(base_url, key, StripeTimes(read_within=WITHIN))
 
 
 def hubspot_to(base_url: str, token: str = "pat-sandbox-token") -> HubSpot:
-    times = HubSpotTimes(read_within=timedelta(seconds=5))
+    times = HubSpotTimes(read_within=WITHIN)
     return HubSpot(base_url, token, portal_id=PORTAL, app_id="7700123", times=times)
 
 
 def practice_to(mode: str) -> Connect:
-    times = PracticeTimes(read_within=timedelta(seconds=5))
+    times = PracticeTimes(read_within=WITHIN)
     return lambda base_url, token="practice-sandbox-token": Practice(base_url, token, mode, times)
 
 

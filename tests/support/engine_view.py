@@ -18,7 +18,7 @@ from domain.identity import workflow_id
 from stack.temporal import ISOLATED, NAMESPACE, temporal_program
 
 T = TypeVar("T")
-CALL_SECONDS = 20.0
+CALL_SECONDS = 60.0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 class Peer:

@@ -10,7 +10,7 @@ from stack.files import CHECKOUT
 from stack.ports import listening
 from stack.programs import Part, Plan
 
-# Says in the journal when it starts and when it is asked to stop; listens where it is told to.
+# Says in the journal when it starts and when it is asked to stop; listens where it is told to, once it has said so.
 PROGRAM = """
 import os, signal, socket, sys, time
 name, port, journal = sys.argv[1:]
@@ -22,8 +22,11 @@ def stop(*_):
     sys.exit()
 signal.signal(signal.SIGTERM, stop)
 signal.signal(signal.SIGINT, lambda *_: say("interrupted"))
-listener = socket.create_server(("127.0.0.1", int(port)))
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", int(port)))
 say("started")
+listener.listen()
 while True:
     signal.pause()
 """
@@ -39,7 +42,7 @@ def _listener(plan: Plan, name: str, port: int) -> Child:
     command = Command((sys.executable, "-c", PROGRAM, name, str(port), journal), plan.environment, cwd=CHECKOUT)
     child = Child(name, lambda: command, Files.of(plan.paths.root, name))
     child.ready = partial(listening, port)
-    child.stopping = Stopping(grace_seconds=5.0)
+    child.stopping = Stopping(grace_seconds=60.0)
     return child
 
 

@@ -97,7 +97,7 @@ class Waiting:
 
     async def until_asked(self, times: int) -> None:
         """Until the store was asked so many times, without any time passing."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while len(self.script.calls) < times:
                 await asyncio.sleep(0.02)
 
