@@ -27,7 +27,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def complete(counterfoil: Counterfoil, sandbox: str, temporal_server: str) -> Counterfoil:
     """The command where everything it needs is there."""
     services = {"COUNTERFOIL_HUBSPOT_BASE_URL": sandbox, "COUNTERFOIL_STRIPE_BASE_URL": sandbox}
-    return counterfoil.but(TEMPORAL_ADDRESS=temporal_server, **services)
+    return counterfoil.but(TEMPORAL_ADDRESS=temporal_server, COUNTERFOIL_READ_TIMEOUT="60", **services)
 
 
 def failed(said: Said) -> dict[str, str]:

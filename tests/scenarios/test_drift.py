@@ -45,7 +45,8 @@ def _onboarded(place: World) -> dict[str, Any]:
 
 def _drift(place: World, run_id: str) -> list[dict[str, Any]]:
     """What is found of this run; any drift at all ends the command with 1."""
-    said = Counterfoil(place.environment)("audit", "--deep", "--json")
+    patient = {**place.environment, "COUNTERFOIL_READ_TIMEOUT": "60"}
+    said = Counterfoil(patient)("audit", "--deep", "--json")
     found = said.document["drift"]
     assert (said.document["violations"], said.code) == ([], 1 if found else 0)
     return [each for each in found if each["run"] == run_id]

@@ -60,12 +60,14 @@ def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTempo
 def lone(
     migrated: EmbeddedPostgres, temporal: EmbeddedTemporal, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
-    """A world on that Temporal, impatient so that every repair comes soon."""
+    """A world on that Temporal, impatient so that every repair comes soon, and patient with CRM and provider: what is
+    under way there is still under way when the engine is told to end it."""
     folder = tmp_path_factory.mktemp("lone")
+    repaired = {"sweep_patience": "0.2", "engine_check": "1", "send_timeout": "10", "read_timeout": "10"}
     with (
         sandbox_process(folder / "sandbox.db") as sandbox,
         fresh_database(migrated) as database,
-        world(database, temporal.address, sandbox, folder, sweep_patience="0.2", engine_check="1") as running,
+        world(database, temporal.address, sandbox, folder, **repaired) as running,
     ):
         yield running
 
@@ -135,13 +137,14 @@ def test_c25_a_process_that_died_between_commit_and_start_leaves_a_run_that_is_s
     lone.wait_state(run_id, "awaiting_review")
     assert epochs(lone, run_id) == [1]
     finish(lone, run_id)
-    assert len(engine.executions(run_id)) == 1
+    assert len(eventually(lambda: engine.executions(run_id))) == 1
 
 
 def test_a_decision_recorded_while_the_engine_is_away_is_carried_out_afterwards(
     lone: World, temporal: EmbeddedTemporal
 ) -> None:
     run_id = waiting_run(lone)
+    lone.wait_quiet(run_id)
     temporal.kill()
     try:
         assert lone.decide(run_id).status_code == 200
@@ -194,7 +197,7 @@ def test_c69_an_execution_canceled_by_request_loses_nothing(lone: World, engine:
 
 def test_c69_terminated_with_the_provider_call_in_flight_is_found_out(lone: World, engine: EngineView) -> None:
     run_id = waiting_run(lone)
-    lone.sandbox.fault("slow_after", match=ACCOUNTS, seconds=1.0)
+    lone.sandbox.fault("slow_after", match=ACCOUNTS, seconds=5)
     assert lone.decide(run_id).status_code == 200
     eventually(lambda: lone.accounts(run_id))
     engine.terminate(run_id)
@@ -206,7 +209,7 @@ def test_c69_terminated_after_the_last_effect_is_completed_from_what_the_store_k
     lone: World, engine: EngineView
 ) -> None:
     run_id = waiting_run(lone)
-    lone.sandbox.fault("slow_before", match={"method": "GET", "path_prefix": "/v1/accounts/"}, seconds=1.5)
+    lone.sandbox.fault("slow_before", match={"method": "GET", "path_prefix": "/v1/accounts/"}, seconds=5)
     assert lone.decide(run_id).status_code == 200
     eventually(lambda: [o["outcome"] for o in lone.show(run_id)["operations"]] == ["accepted", "accepted"])
     engine.terminate(run_id)
@@ -303,7 +306,7 @@ def test_a_waiting_execution_that_is_reset_goes_on_as_the_newest(lone: World, en
 
 def test_a_reset_with_the_provider_call_in_flight_makes_no_second_account(lone: World, engine: EngineView) -> None:
     run_id = waiting_run(lone)
-    lone.sandbox.fault("slow_after", match=ACCOUNTS, seconds=1.0)
+    lone.sandbox.fault("slow_after", match=ACCOUNTS, seconds=5)
     assert lone.decide(run_id).status_code == 200
     eventually(lambda: lone.accounts(run_id))
     engine.reset(run_id)
@@ -352,6 +355,7 @@ async def start_beside(lone: World, engine: EngineView, run_id: str, workflow_id
 
 def test_without_any_worker_a_run_shows_what_it_has_not_seen_yet(lone: World, engine: EngineView) -> None:
     run_id = waiting_run(lone)
+    lone.wait_quiet(run_id)
     lone.worker.kill()
     try:
         assert lone.decide(run_id).status_code == 200

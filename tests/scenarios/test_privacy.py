@@ -68,7 +68,7 @@ def told_by_engine(engine: EngineView, run_id: str) -> str:
     """All that Temporal keeps or shows of the run's executions."""
     return "\n".join(
         text
-        for found in engine.executions(run_id)
+        for found in eventually(lambda: engine.executions(run_id))
         for text in (*unpacked(history(engine, found.id, found.run_id)), described(engine, found.id, found.run_id))
     )
 

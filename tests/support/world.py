@@ -243,6 +243,11 @@ class World:
         with self.store.reading() as connection:
             assert audit(connection) == []
 
+    def wait_quiet(self, run_id: str) -> None:
+        """Until nothing that the CRM told of is under way any more, and the run has seen all of it."""
+        self.sandbox.wait_until_delivered()
+        eventually(lambda: self.show(run_id)["engine"]["unseen_nudges"] == 0, 20)
+
     def execution(self, workflow_id: str) -> WorkflowExecutionDescription:
         """The engine's own record of an execution."""
         return self.loop.run(self._described(workflow_id))
