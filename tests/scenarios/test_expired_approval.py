@@ -15,10 +15,10 @@ ACCOUNTS = {"method": "POST", "path_prefix": "/v1/accounts"}
 
 @pytest.fixture
 def short_lived(database: Database, temporal_server: str, tmp_path: Path) -> Iterator[World]:
-    """A world of its own, in which an approval holds for three seconds."""
+    """A world of its own, in which an approval holds for ten seconds: time enough to send, and over in the doubt."""
     with (
         sandbox_process(tmp_path / "sandbox.db") as outside,
-        world(database, temporal_server, outside, tmp_path, decision_valid_for="3") as running,
+        world(database, temporal_server, outside, tmp_path, decision_valid_for="10") as running,
     ):
         yield running
 
