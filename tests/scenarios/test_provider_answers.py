@@ -8,14 +8,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import cycle
 from typing import Any
 
 import httpx
 import pytest
 from eventually import eventually
-from world import STRIPE_KEY, TOKEN, World
+from world import PORTAL, STRIPE_KEY, TOKEN, World
 
+from business_store.limits import limit_hit
+from domain.credentials import Account
 from domain.identity import OperationIdentity, operation_key
 from sandbox.control import Seeded
 
@@ -266,6 +269,21 @@ def test_c62_every_form_of_retry_after_is_waited_out(shared: World) -> None:
         assert sorted(o["attempts"] for o in shown["operations"]) == [1, 2]
         assert "outcome_unknown" not in [event["next"] for event in shared.events(run_id)]
     shared.keeps_its_word()
+
+
+def test_c62_a_look_up_waits_for_its_turn(shared: World) -> None:
+    """The doubt arises while every run is to wait: nothing is looked up before the limit is over."""
+    (run_id,) = _carried(shared, [_task("slow_after", seconds=3)]).values()
+    flying = "SELECT FROM operation WHERE run_id = %s AND kind = 'create_task' AND in_flight_until IS NOT NULL"
+    eventually(lambda: shared.rows(flying, run_id), within=30)
+    shared.store.write(lambda connection: limit_hit(connection, Account("hubspot", PORTAL), timedelta(seconds=8)))
+    opens = shared.rows("SELECT opens_at FROM shared_limit WHERE system = 'hubspot'")[0]["opens_at"]
+    shared.wait_state(run_id, "succeeded", within=60)
+    looked = "SELECT began_at FROM probe JOIN operation o ON o.key = operation_key WHERE o.run_id = %s"
+    began = [row["began_at"] for row in shared.rows(looked, run_id)]
+    assert began
+    assert min(began) >= opens
+    shared.agrees(run_id)
 
 
 def test_c62_one_throttled_run_slows_the_others_and_hides_no_doubt(shared: World) -> None:
