@@ -30,7 +30,7 @@ from domain.operations import (
     next_generation,
     over_for_good,
 )
-from domain.ports import Connector, Send, Sought, account_of
+from domain.ports import Connector, Send, Sought, Until, account_of
 from domain.process import Effect, Process
 from domain.records import Facts, Operation, Standing
 from domain.recovery import settle
@@ -149,11 +149,15 @@ class _Making:
         return self._saved(lambda: self.tools.ledger.save_answer(self.call, self.process, answered, line))
 
     def _answer(self, given: Granted, facts: Facts, started: float) -> Answer:
-        """The clock that decides started before the permit, so it can only be too strict."""
-        if time.monotonic() - started >= (given.permitted.send_before - facts.now).total_seconds():
+        """The clock that decides started before the permit, so it can only be too strict.
+
+        The timeout counts from the look at it: whatever holds the process up in between, the lease covers what is sent.
+        """
+        looked = time.monotonic()
+        if looked - started >= (given.permitted.send_before - facts.now).total_seconds():
             return Answer(Signal.NOT_SENT, "permit_too_old")
-        sendable = given.sendable
-        request = Send(self.effect.operation, sendable.key, sendable.content, self.tools.timing.send_timeout)
+        sendable, until = given.sendable, Until(looked + self.tools.timing.send_timeout.total_seconds())
+        request = Send(self.effect.operation, sendable.key, sendable.content, until)
         with boundary("send", self.call.run_id):
             return self.connector.send(request)
 

@@ -23,6 +23,7 @@ import httpx
 from connectors.credentials import Fixed
 from domain.credentials import UNAUTHENTICATED, Credential, Verdict
 from domain.errors import InvalidInput
+from domain.ports import Until
 
 MAX_ANSWER = 8 * 1024 * 1024
 """Bytes of an answer's body after which reading stops; a page of a hundred Stripe accounts is about half a megabyte."""
@@ -31,6 +32,7 @@ _IDLE_KEPT = timedelta(seconds=5)
 _CONNECTIONS = 100
 
 _Through: TypeAlias = "httpcore.HTTPConnection | httpcore.ConnectionPool"
+Within: TypeAlias = "timedelta | Until"
 SocketOption: TypeAlias = "tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]"
 
 
@@ -91,8 +93,8 @@ def segment(value: str) -> str:
 class _Budget:
     """The time left for one request, and whether any byte of it may have left."""
 
-    def __init__(self, within: timedelta) -> None:
-        self._end = time.monotonic() + within.total_seconds()
+    def __init__(self, within: Within) -> None:
+        self._end = within.at if isinstance(within, Until) else time.monotonic() + within.total_seconds()
         self.sent = False
 
     def left(self) -> float:
@@ -179,8 +181,11 @@ class Transport:
         """A name for the credential in use, from which it cannot be found out; empty if there is none."""
         return "" if self._credential is None else self._credential.mark()
 
-    def write(self, request: Request, within: timedelta) -> Reply | Lost:
-        """One request over its own connection. Never raises for anything the network does."""
+    def write(self, request: Request, within: Within) -> Reply | Lost:
+        """One request over its own connection, none of whose bytes is written too late.
+
+        Never raises for anything the network does.
+        """
         connection = httpcore.HTTPConnection(
             self._url.origin, ssl_context=self._tls, network_backend=self._backend, retries=0
         )
@@ -197,9 +202,7 @@ class Transport:
             return self._authorized(self._pool, request, within, {})
         return reply
 
-    def _authorized(
-        self, through: _Through, request: Request, within: timedelta, extra: dict[str, str]
-    ) -> Reply | Lost:
+    def _authorized(self, through: _Through, request: Request, within: Within, extra: dict[str, str]) -> Reply | Lost:
         """A 401 is the credential's affair: it is told which token was refused."""
         if self._credential is None:
             return self._exchange(through, request, within, extra)
@@ -211,7 +214,7 @@ class Transport:
             return replace(reply, verdict=self._credential.refused(token))
         return reply
 
-    def _exchange(self, through: _Through, request: Request, within: timedelta, extra: dict[str, str]) -> Reply | Lost:
+    def _exchange(self, through: _Through, request: Request, within: Within, extra: dict[str, str]) -> Reply | Lost:
         with _budgeted(within) as budget:
             try:
                 with _closing(through.handle_request(self._rendered(request, extra, budget))) as response:
@@ -253,7 +256,7 @@ def _code(failure: Exception, budget: _Budget) -> str:
 
 
 @contextmanager
-def _budgeted(within: timedelta) -> Iterator[_Budget]:
+def _budgeted(within: Within) -> Iterator[_Budget]:
     budget = _Budget(within)
     token = _current.set(budget)
     try:

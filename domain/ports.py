@@ -41,13 +41,23 @@ class SubjectReading:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """An instant in seconds of this process's `time.monotonic()`: a process that stands still meanwhile is too late."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
-    """One HTTP request to make: the recorded bytes under the recorded key, `within` the total client timeout."""
+    """One HTTP request to make: the recorded bytes under the recorded key, `within` the total client timeout.
+
+    After an instant none of its bytes is written any more, however long the process stood still before.
+    """
 
     operation: str
     key: str
     content: bytes = field(repr=False)
-    within: timedelta
+    within: timedelta | Until
 
 
 @dataclass(frozen=True, slots=True)

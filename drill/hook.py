@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import time
 from collections import Counter
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from sqlalchemy import Engine
 from domain.boundaries import Boundary, Side
 from drill.points import Action, Point
 
+STOPPED_WITHIN = 0.1
+"""Seconds in which the stop reaches this thread, too, which goes no further before: another one may take the signal."""
 ORDER, TRACE, REACHED = "order.json", "trace", "reached"
 
 
@@ -134,6 +137,7 @@ class Hook:
                 os.kill(os.getpid(), signal.SIGKILL)
             case Action.FREEZE:
                 os.kill(os.getpid(), signal.SIGSTOP)
+                time.sleep(STOPPED_WITHIN)
             case Action.CUT | Action.DOUBT:
                 here.lose = action
 

@@ -18,8 +18,11 @@ PERIODIC = frozenset({"take-lease", "finish-turn", "note-health", "project", "pr
 """Entered as often as time passes: only the first time is sure to come."""
 FREEZING = frozenset({"send", "permit", "save-answer", "step", "begin"})
 """Where a process that stands still and comes back would do harm."""
-SUPERSEDED = parsed("stripe/superseded/freeze@permit.1.before")
-"""In every sample: a journey that is made for this point."""
+ALWAYS = (
+    parsed("stripe/superseded/freeze@permit.1.before"),
+    parsed("none/killed-in-flight/freeze@send.1.before"),
+)
+"""In every sample: a journey that is made for this point, and a request that must not leave any more."""
 
 
 class NamesDiffer(Exception):
@@ -53,7 +56,7 @@ def sample(every: Sequence[Schedule], count: int, seed: str) -> list[Schedule]:
     for each in shuffled:
         kind = _kind(each)
         rounds[kind] += 1
-        ranked.append((0 if each == SUPERSEDED else rounds[kind], each))
+        ranked.append((0 if each in ALWAYS else rounds[kind], each))
     chosen = [each for _, each in sorted(ranked, key=lambda pair: pair[0])[:count]]
     order = list(MODES)
     return sorted(chosen, key=lambda each: order.index(each.mode))

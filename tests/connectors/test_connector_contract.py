@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
@@ -17,7 +18,7 @@ from raw_server import Peer, closed_port, raw_server
 from connectors.hubspot import HubSpot
 from connectors.stripe import Stripe
 from domain.errors import InvalidInput, ReadFailed
-from domain.ports import Connector, Crm, Send, Sought
+from domain.ports import Connector, Crm, Send, Sought, Until
 from domain.signals import Doubt, Found, Signal
 
 
@@ -231,6 +232,12 @@ def test_refused_connection_is_not_sent(made: Made) -> None:
     with closed_port() as address, closing(made.case.connect(f"http://{address}")) as connector:
         answer = connector.send(Send(made.case.operation, KEY, made.content, WITHIN))
     assert (answer.signal, answer.code) == (Signal.NOT_SENT, "connect_failed")
+
+
+def test_a_request_whose_time_is_over_is_not_sent(made: Made) -> None:
+    answer = made.connector.send(Send(made.case.operation, KEY, made.content, Until(time.monotonic())))
+    assert (answer.signal, answer.code) == (Signal.NOT_SENT, "connect_timeout")
+    assert made.writes() == []
 
 
 def test_c64_attempt_that_overlaps_its_own_retry(made: Made) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from threading import Event
@@ -12,6 +13,7 @@ from raw_server import Peer, closed_port, raw_server
 
 from connectors.transport import Lost, Reply, Request, Transport, segment
 from domain.errors import InvalidInput
+from domain.ports import Until
 
 WITHIN = timedelta(seconds=60)
 SOON = timedelta(seconds=1.5)
@@ -99,6 +101,12 @@ def test_failed_tls_handshake_is_proof_that_nothing_left() -> None:
 
     with raw_server(speaks_plainly) as server:
         assert transport(f"https://{server.address}").write(POST, WITHIN) == Lost("connect_failed", sent=False)
+    assert server.requests == []
+
+
+def test_a_process_that_stood_still_until_it_was_too_late_sends_nothing() -> None:
+    with raw_server(hangs_up) as server:
+        assert transport(server.url).write(POST, Until(time.monotonic())) == Lost("connect_timeout", sent=False)
     assert server.requests == []
 
 

@@ -18,6 +18,7 @@ SEEN_BY = {
     "in_flight": ("stripe/restarted-in-flight", "own_defect"),
     "probe": ("lookup_strong_after_H/answer-lost", "2 accounts"),
     "fingerprint": ("stripe/changed-unseen", "version 2 was sent, version 1 was approved"),
+    "clock": ("none/answer-lost/freeze@send.1.before", "2 accounts"),
     "fence": ("stripe/superseded/freeze@permit.1.before", "permitted to epoch 1 after epoch 2"),
 }
 """By which schedule, and what is noted of it."""
