@@ -20,6 +20,8 @@ from stack.interrupts import held_back
 TETHER = Path(__file__).with_name("tether.py")
 POLL_SECONDS = 0.02
 KILL_WAIT_SECONDS = 10.0
+# A child that ends is told of at once: this is for one that lives and never serves, not for a slow machine.
+START_SECONDS = 180.0
 LOG_LIMIT_BYTES = 20_000_000
 LAST_LOG_BYTES = 2_000
 
@@ -94,7 +96,7 @@ class Child:
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self, within: float = 60.0) -> None:
+    def start(self, within: float = START_SECONDS) -> None:
         """Returns once the child serves; raises ChildNotReady."""
         self.spawn()
         self.await_ready(within)

@@ -36,8 +36,9 @@ def waiting(shared: World) -> str:
 
 
 def run(world: World, words: tuple[str, ...] | list[str], known: dict[str, str], token: str = "") -> Said:
-    """With the words in capitals replaced by what they stand for."""
-    return Counterfoil(world.environment)(*[known.get(word, word) for word in words], token=token)
+    """With the words in capitals replaced by what they stand for, and time for what is read outside."""
+    patient = {**world.environment, "COUNTERFOIL_READ_TIMEOUT": "60"}
+    return Counterfoil(patient)(*[known.get(word, word) for word in words], token=token)
 
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)

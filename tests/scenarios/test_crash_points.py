@@ -19,6 +19,7 @@ from eventually import eventually
 from sandboxes import SandboxProcess
 from world import World
 
+pytestmark = pytest.mark.timeout(900)
 ACCOUNTS = {"method": "POST", "path_prefix": "/v1/accounts"}
 TASKS = {"method": "POST", "path_prefix": "/crm/objects/2026-09/tasks"}
 SLOW = 1.8

@@ -31,6 +31,7 @@ from stack.temporal import EmbeddedTemporal, TemporalSettings
 
 RUNNING, TERMINATED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.TERMINATED
 COMPLETED = WorkflowExecutionStatus.COMPLETED
+pytestmark = pytest.mark.timeout(900)
 ACCOUNTS = {"method": "POST", "path_prefix": "/v1/accounts"}
 BROKEN_WORKER = Path(__file__).parents[1] / "support" / "broken_worker.py"
 
