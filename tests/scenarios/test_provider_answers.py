@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from eventually import eventually
+from eventually import ANSWER_SECONDS, eventually
 from world import PORTAL, STRIPE_KEY, TOKEN, World
 
 from business_store.limits import limit_hit
@@ -204,7 +204,7 @@ def _plant_task(world: World, run_id: str, company: Seeded, **changes: str) -> s
     }
     link = {"associationCategory": "HUBSPOT_DEFINED", "associationTypeId": 192}
     body = {"properties": properties, "associations": [{"to": {"id": company.company_id}, "types": [link]}]}
-    made = httpx.post(f"{world.sandbox.base_url}/crm/v3/objects/tasks", json=body, headers=CRM)
+    made = httpx.post(f"{world.sandbox.base_url}/crm/v3/objects/tasks", json=body, headers=CRM, timeout=ANSWER_SECONDS)
     assert made.status_code == 201, made.text
     return str(made.json()["id"])
 
@@ -236,7 +236,7 @@ def test_c59_our_key_under_other_content_is_held_and_never_replaced(shared: Worl
     shared.wait_state(run_id, "awaiting_review")
     headers = {"Authorization": f"Bearer {STRIPE_KEY}", "Idempotency-Key": _key(shared, run_id, "create-account")}
     other = {"country": "DE", "email": "other@partner.example", "controller[stripe_dashboard][type]": "none"}
-    planted = httpx.post(f"{shared.sandbox.base_url}/v1/accounts", data=other, headers=headers)
+    planted = httpx.post(f"{shared.sandbox.base_url}/v1/accounts", data=other, headers=headers, timeout=ANSWER_SECONDS)
     assert planted.status_code == 200, planted.text
     shared.approve(run_id)
     shared.wait_state(run_id, "needs_operator", reason="content_mismatch")
