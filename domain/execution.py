@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-CODE_VERSION = "1"
-"""Version of the workflow code, recorded in every event; raised with every patched change."""
+from pydantic.dataclasses import dataclass as validated
+
+CODE_VERSION = "2"
+"""Version of the workflow code, recorded in every event and given to every execution; raised with every change to which
+an execution that began earlier cannot be replayed."""
+FIRST = "1"
+"""Under which every step was an activity of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +23,8 @@ class Execution:
     engine_run: str
 
 
-@dataclass(frozen=True, slots=True)
+# a validator that belongs to the class is made once; the SDK would have one made for every workflow that reads another
+@validated(frozen=True, slots=True)
 class Start:
     """The one input of every process workflow."""
 
@@ -31,6 +37,8 @@ class Start:
     """Longest time that an activity which sends may take: permit, request and saving the answer."""
     read_seconds: float = 90
     """Longest time that an activity which only reads outside may take: every record once, and the store."""
+    code: str = FIRST
+    """`CODE_VERSION` when the execution was started, to which it keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class Then(StrEnum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True)
+@validated(frozen=True, slots=True)
 class Directive:
     """The one result of every activity: what to do next and what a person in Temporal UI should read meanwhile."""
 

@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from business_store.database import Store
 from business_store.sweeping import EngineRow, engine_rows, set_health
 from domain.boundaries import boundary
-from domain.execution import Start
+from domain.execution import CODE_VERSION, Start
 from operating.joining import joined
 from operating.traces import tracing_plugins
 from workflows.plugin import counterfoil_plugin
@@ -73,7 +73,7 @@ class Engine:
         """How this run's execution is named and what it is told."""
         link = self._terms.run_link(row.run_id)
         times = (self._terms.send_seconds, self._terms.read_seconds)
-        start = Start(row.run_id, row.epoch, row.process, row.business_key, link, *times)
+        start = Start(row.run_id, row.epoch, row.process, row.business_key, link, *times, CODE_VERSION)
         return Startable(start, row.number)
 
     async def start(self, row: EngineRow) -> Reached:

@@ -12,15 +12,17 @@ from types import TracebackType
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import TimeoutError as TooLate
 from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
     from domain.boundaries import boundary
-    from domain.execution import Directive, Execution, Start, StepCall, Then
+    from domain.execution import FIRST, Directive, Execution, Start, StepCall, Then
     from workflows.attributes import updates
     from workflows.policies import (
         AFTER_FAILED_STEP,
+        LOCAL_SECONDS,
         LONGEST_FAILED_PAUSE,
         ONE_ATTEMPT,
         READ_RETRIES,
@@ -56,6 +58,8 @@ class BusinessRun:
         self._nudges = 0
         self._seen = 0
         self._woken = False
+        self._failed = False
+        """Whether the last reading within a workflow task failed and none has been had since."""
         self._told: Directive | None = None
         workflow.set_signal_handler(NUDGE, self._nudge)
         workflow.set_dynamic_signal_handler(self._unknown_signal)
@@ -123,18 +127,40 @@ class BusinessRun:
         while True:
             self._seen = self._nudges
             try:
-                return self._heard(await self._execute(activity, step, title))
+                return self._heard(await self._answer(activity, step, title))
             except ActivityError:
                 await workflow.sleep(pause, summary=f"Step failed, read the store again: {title or TITLES[activity]}")
                 pause = min(pause * 2, LONGEST_FAILED_PAUSE)
 
+    async def _answer(self, activity: str, step: str, title: str) -> Directive:
+        """What only reads is asked within the workflow task; where it cannot be had so, and to send, by an activity."""
+        if activity != CARRY_OUT and self._start.code != FIRST and not self._failed:
+            try:
+                return await self._look(activity, step)
+            except (ApplicationError, TooLate):
+                self._failed = True
+        told = await self._execute(activity, step, title)
+        self._failed = False
+        return told
+
+    async def _look(self, activity: str, step: str) -> Directive:
+        """Once: its answer is the only event."""
+        told: Directive = await workflow.execute_local_activity(
+            activity,
+            self._step_call(step),
+            result_type=Directive,
+            start_to_close_timeout=timedelta(seconds=min(self._start.read_seconds, LOCAL_SECONDS)),
+            retry_policy=ONE_ATTEMPT,
+            summary=TITLES[activity],
+        )
+        return told
+
     async def _execute(self, activity: str, step: str, title: str) -> Directive:
-        execution = Execution(self._start.epoch, workflow.info().run_id)
         sends = activity == CARRY_OUT
         seconds = self._start.send_seconds if sends else self._start.read_seconds
         told: Directive = await workflow.execute_activity(
             activity,
-            StepCall(self._start.run_id, execution, step, quick_reads=not sends, woken=self._woken and self._asks),
+            self._step_call(step, quick_reads=not sends),
             result_type=Directive,
             start_to_close_timeout=timedelta(seconds=seconds),
             retry_policy=ONE_ATTEMPT if sends else READ_RETRIES,
@@ -142,6 +168,11 @@ class BusinessRun:
             summary=title or TITLES[activity],
         )
         return told
+
+    def _step_call(self, step: str, *, quick_reads: bool = True) -> StepCall:
+        execution = Execution(self._start.epoch, workflow.info().run_id)
+        woken = self._woken and self._asks
+        return StepCall(self._start.run_id, execution, step, quick_reads=quick_reads, woken=woken)
 
     def _heard(self, told: Directive) -> Directive:
         """Show the answer in Temporal UI, and stop where the store says so."""

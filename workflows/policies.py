@@ -14,6 +14,9 @@ READ_RETRIES = RetryPolicy(
 ONE_ATTEMPT = RetryPolicy(maximum_attempts=1)
 """A send is never repeated by the engine: only a new permit allows the same bytes again."""
 
+LOCAL_SECONDS = 5.0
+"""Of a reading within a workflow task, which the engine expects back after ten; it is taken up again as an activity."""
+
 AFTER_FAILED_STEP = timedelta(seconds=2)
 """A step that failed or timed out told nothing: the next call reads the store and goes by its evidence."""
 

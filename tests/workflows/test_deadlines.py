@@ -20,7 +20,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from domain.execution import Directive, Start, StepCall, Then
+from domain.execution import CODE_VERSION, Directive, Start, StepCall, Then
 from stack.temporal import temporal_program
 from workflows.attributes import (
     BUSINESS_DEADLINE,
@@ -105,7 +105,7 @@ class Waiting:
 @asynccontextmanager
 async def execution(environment: WorkflowEnvironment, name: str, script: Script) -> AsyncIterator[Waiting]:
     """A running execution whose clock stands still until the test moves it."""
-    start = Start(f"run-{name}", 1, "partner-onboarding", name, "http://127.0.0.1/runs", 30.0)
+    start = Start(f"run-{name}", 1, "partner-onboarding", name, "http://127.0.0.1/runs", 30.0, code=CODE_VERSION)
     async with Worker(
         environment.client, task_queue=QUEUE, workflows=[PartnerOnboarding], activities=script.activities()
     ):
@@ -209,7 +209,7 @@ def test_a_step_that_keeps_failing_is_asked_again_with_growing_pauses(
         raise ApplicationError("store_away", type="Defect", non_retryable=True)
 
     async def scenario() -> None:
-        async with execution(environment, "failing", Script([fails] * 4 + [expires])) as run:
+        async with execution(environment, "failing", Script([fails] * 5 + [expires])) as run:
             await run.pass_by(2 * MINUTE)
             assert await run.handle.result() == Ending("expired", "review_expired")
             events = (await run.handle.fetch_history()).events
