@@ -49,6 +49,7 @@ def _serve(settings: Settings, parts: Parts) -> None:
             application(parts),
             host=settings.gateway_host,
             port=settings.gateway_port,
+            http="httptools",
             access_log=False,
             log_config=None,
             timeout_graceful_shutdown=DRAIN_SECONDS,
