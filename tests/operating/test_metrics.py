@@ -39,7 +39,7 @@ def test_requests_are_counted_by_route_and_status_never_by_path(watched: Watched
 
 
 def test_unknown_paths_and_methods_share_one_label(watched: Watched) -> None:
-    watched.world.http.request("BREW", "/a-path-that-nobody-has")
+    watched.world.http.request("PROPFIND", "/a-path-that-nobody-has")
     labels = {"route": "unmatched", "method": "other", "status": "404"}
     eventually(lambda: watched.gateway("counterfoil_gateway_requests_total", **labels) >= 1)
 
