@@ -85,7 +85,12 @@ class Settings(BaseSettings):
     sweep_lease: float = Field(60, gt=0, description="How long a sweeper that died keeps others out")
     sweep_patience: float = Field(10, ge=0, description="Age at which an unstarted run or unseen nudge is repeated")
     engine_check: float = Field(1_800, gt=0, description="Each open run's execution is looked at this often")
-    activity_threads: int = Field(10, ge=1, le=200, description="Activities that one worker runs at once")
+    activity_threads: int = Field(
+        10,
+        ge=1,
+        le=200,
+        description="Activities that one worker runs at once, and as many readings within workflow tasks",
+    )
     cached_runs: int = Field(
         500, ge=1, description="Executions that one worker keeps in memory; any other one is replayed when it goes on"
     )

@@ -23,7 +23,7 @@ import httpx
 from connectors.credentials import Fixed
 from domain.credentials import UNAUTHENTICATED, Credential, Verdict
 from domain.errors import InvalidInput
-from domain.ports import Until
+from domain.ports import Until, Within
 
 MAX_ANSWER = 8 * 1024 * 1024
 """Bytes of an answer's body after which reading stops; a page of a hundred Stripe accounts is about half a megabyte."""
@@ -32,7 +32,6 @@ _IDLE_KEPT = timedelta(seconds=5)
 _CONNECTIONS = 100
 
 _Through: TypeAlias = "httpcore.HTTPConnection | httpcore.ConnectionPool"
-Within: TypeAlias = "timedelta | Until"
 SocketOption: TypeAlias = "tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]"
 
 

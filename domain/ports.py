@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from domain.contracts import Contract
 from domain.credentials import Account
@@ -47,6 +47,10 @@ class Until:
     at: float
 
 
+Within: TypeAlias = timedelta | Until
+"""How long a request may take: a time that counts from its beginning, or an instant that was fixed before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Send:
     """One HTTP request to make: the recorded bytes under the recorded key, `within` the total client timeout.
@@ -57,7 +61,7 @@ class Send:
     operation: str
     key: str
     content: bytes = field(repr=False)
-    within: timedelta | Until
+    within: Within
 
 
 @dataclass(frozen=True, slots=True)
