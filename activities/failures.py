@@ -15,6 +15,11 @@ def try_again(refused: ReadFailed) -> ApplicationError:
     return ApplicationError(refused.code, type="ReadFailed", non_retryable=False)
 
 
+def too_slow() -> ApplicationError:
+    """Nothing was done: this step is to be an activity of its own."""
+    return ApplicationError("too_slow", type="TooSlow", non_retryable=True)
+
+
 def store_gone(away: Exception) -> ApplicationError:
     """The store cannot be reached: the type alone, since a driver's text quotes statements and rows."""
     return ApplicationError(type(away).__name__, type="StoreAway")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from temporalio import activity
@@ -12,6 +13,7 @@ from activities.agreement import Agreement, intent
 from activities.directives import SUPERSEDED, directive
 from activities.effects import Effects, Kept
 from activities.failures import QUICK_READS, defect, store_gone, try_again
+from activities.pace import Pace
 from activities.questions import Questions
 from activities.snapshots import Snapshots
 from activities.tools import Tools
@@ -31,8 +33,9 @@ Work = Callable[[Facts, Process[Any]], Kept]
 class Steps:
     """The four things a process workflow can ask for. Dependencies come by constructor from worker.py."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, sends_within_tasks: int) -> None:
         self._tools = tools
+        self._pace = Pace(sends_within_tasks)
         snapshots, self._turns = Snapshots(tools.crms), Turns(tools)
         self._questions = Questions(tools, snapshots)
         self._effects = Effects(tools, snapshots, self._questions)
@@ -51,7 +54,8 @@ class Steps:
     @activity.defn(name="carry-out", no_thread_cancel_exception=True)
     def carry_out(self, call: StepCall) -> Directive:
         """Make one effect if a decision covers it, or find out what became of it."""
-        return self._advance(call, lambda facts, process: self._carry_out(call, facts, process))
+        with self._pace.quick(call.step) if activity.info().is_local else nullcontext():
+            return self._advance(call, lambda facts, process: self._carry_out(call, facts, process))
 
     @activity.defn(name="compare-records", no_thread_cancel_exception=True)
     def compare_records(self, call: StepCall) -> Directive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +17,7 @@ from bench.onboarding import COMPANY, Onboardings, prepared
 from business_store.decisions import DecisionAsked, decide
 from domain.approvals import Outcome
 
-SCHEDULED, SIGNALED = 10, 26
+SCHEDULED, SIGNALED, MARKED = 10, 26, 25
 """Event types of the engine's history."""
 
 
@@ -59,7 +60,7 @@ async def _ours(both: Onboardings, company: str) -> tuple[float, float]:
     await both.engine.nudge(row)
     handle = both.client.get_workflow_handle(both.engine.startable(row).workflow_id)
     await handle.result()
-    return await _next_step(handle, "carry-out") - accepted, accepted - asking
+    return await _next_step_within(handle, "carry-out") - accepted, accepted - asking
 
 
 async def _bare(both: Onboardings, company: str) -> float:
@@ -78,13 +79,27 @@ async def _waits(handle: WorkflowHandle[Any, Any]) -> bool:
 
 
 async def _next_step(handle: WorkflowHandle[Any, Any], activity: str) -> float:
-    history = await handle.fetch_history()
-    signaled = next(event.event_id for event in history.events if event.event_type == SIGNALED)
     scheduled = next(
         event
-        for event in history.events
+        for event in await _since_signal(handle)
         if event.event_type == SCHEDULED
-        and event.event_id > signaled
         and event.activity_task_scheduled_event_attributes.activity_type.name == activity
     )
     return scheduled.event_time.ToNanoseconds() / 1e9
+
+
+async def _next_step_within(handle: WorkflowHandle[Any, Any], activity: str) -> float:
+    """The same of a step within the workflow task, whose marker says by the worker's clock when it was scheduled."""
+    marks = [
+        json.loads(event.marker_recorded_event_attributes.details["data"].payloads[0].data)
+        for event in await _since_signal(handle)
+        if event.event_type == MARKED
+    ]
+    at = next(mark["original_schedule_time"] for mark in marks if mark["activity_type"] == activity)
+    return float(at["seconds"] + at["nanos"] / 1e9)
+
+
+async def _since_signal(handle: WorkflowHandle[Any, Any]) -> list[Any]:
+    events = list((await handle.fetch_history()).events)
+    signaled = next(event.event_id for event in events if event.event_type == SIGNALED)
+    return [event for event in events if event.event_id > signaled]

@@ -58,9 +58,8 @@ async def signal_anything(address: str, workflow_id: str) -> int:
 async def looked_after(address: str, workflow_id: str, event_id: int) -> bool:
     """Whether the workflow has woken up and looked at the store since that event."""
     handle = (await Client.connect(address)).get_workflow_handle(workflow_id)
-    done = await _ids(handle, EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
-    asked = await _ids(handle, EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
-    return bool(done) and bool(asked) and done[-1] > asked[-1] > event_id
+    answered = await _ids(handle, EventType.EVENT_TYPE_MARKER_RECORDED)
+    return bool(answered) and answered[-1] > event_id
 
 
 async def _ids(handle: Handle, kind: EventType.ValueType) -> list[int]:

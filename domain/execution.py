@@ -8,11 +8,13 @@ from enum import StrEnum
 
 from pydantic.dataclasses import dataclass as validated
 
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 """Version of the workflow code, recorded in every event and given to every execution; raised with every change to which
 an execution that began earlier cannot be replayed."""
 FIRST = "1"
 """Under which every step was an activity of its own."""
+SECOND = "2"
+"""Under which every step that sends was an activity of its own."""
 
 
 @dataclass(frozen=True, slots=True)

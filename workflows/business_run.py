@@ -18,7 +18,7 @@ from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
     from domain.boundaries import boundary
-    from domain.execution import FIRST, Directive, Execution, Start, StepCall, Then
+    from domain.execution import FIRST, SECOND, Directive, Execution, Start, StepCall, Then
     from workflows.attributes import updates
     from workflows.policies import (
         AFTER_FAILED_STEP,
@@ -59,7 +59,7 @@ class BusinessRun:
         self._seen = 0
         self._woken = False
         self._failed = False
-        """Whether the last reading within a workflow task failed and none has been had since."""
+        """Whether the last step within a workflow task failed and none has been had since."""
         self._told: Directive | None = None
         workflow.set_signal_handler(NUDGE, self._nudge)
         workflow.set_dynamic_signal_handler(self._unknown_signal)
@@ -133,25 +133,31 @@ class BusinessRun:
                 pause = min(pause * 2, LONGEST_FAILED_PAUSE)
 
     async def _answer(self, activity: str, step: str, title: str) -> Directive:
-        """What only reads is asked within the workflow task; where it cannot be had so, and to send, by an activity."""
-        if activity != CARRY_OUT and self._start.code != FIRST and not self._failed:
+        """Asked for within the workflow task; where it cannot be had so, by an activity."""
+        if self._within_task(activity) and not self._failed:
             try:
-                return await self._look(activity, step)
+                return await self._execute_within(activity, step, title)
             except (ApplicationError, TooLate):
                 self._failed = True
         told = await self._execute(activity, step, title)
         self._failed = False
         return told
 
-    async def _look(self, activity: str, step: str) -> Directive:
-        """Once: its answer is the only event."""
+    def _within_task(self, activity: str) -> bool:
+        """What an execution began with it keeps to."""
+        return self._start.code not in ((FIRST, SECOND) if activity == CARRY_OUT else (FIRST,))
+
+    async def _execute_within(self, activity: str, step: str, title: str) -> Directive:
+        """Once: its answer is the only event. A send may take as long as it may elsewhere: its answer must be saved."""
+        sends = activity == CARRY_OUT
+        seconds = self._start.send_seconds if sends else min(self._start.read_seconds, LOCAL_SECONDS)
         told: Directive = await workflow.execute_local_activity(
             activity,
-            self._step_call(step),
+            self._step_call(step, quick_reads=not sends),
             result_type=Directive,
-            start_to_close_timeout=timedelta(seconds=min(self._start.read_seconds, LOCAL_SECONDS)),
+            start_to_close_timeout=timedelta(seconds=seconds),
             retry_policy=ONE_ATTEMPT,
-            summary=TITLES[activity],
+            summary=title or TITLES[activity],
         )
         return told
 

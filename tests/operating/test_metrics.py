@@ -101,7 +101,8 @@ def test_sends_are_counted_by_signal(watched: Watched, approved: str) -> None:
 
 def test_the_engines_own_metrics_are_there(watched: Watched, approved: str) -> None:
     text = watched.get("ENGINE_METRICS_PORT", "/metrics").text
-    assert "temporal_activity_schedule_to_start_latency" in text
+    assert "temporal_local_activity_execution_latency" in text
+    assert "temporal_workflow_task_schedule_to_start_latency" in text
     assert "temporal_worker_task_slots_available" in text
 
 
