@@ -161,8 +161,7 @@ class Parts:
                 waits=Waits(_seconds(s.recheck), _seconds(s.send_timeout)),
                 run_link=self.run_link,
                 store_away=STORE_AWAY,
-            ),
-            s.activity_threads,
+            )
         )
 
     def engine(self, client: Client) -> Engine:

@@ -89,7 +89,7 @@ class Settings(BaseSettings):
         10,
         ge=1,
         le=200,
-        description="Activities that one worker runs at once; within workflow tasks as many sends, and as many reads",
+        description="Activities that one worker runs at once, and twice as many steps within workflow tasks",
     )
     cached_runs: int = Field(
         500, ge=1, description="Executions that one worker keeps in memory; any other one is replayed when it goes on"

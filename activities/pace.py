@@ -18,8 +18,7 @@ REST = 30.0
 class Pace:
     """A workflow task that waits for a slow provider keeps others waiting: then each send is an activity of its own."""
 
-    def __init__(self, at_once: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._at_once = at_once
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._under_way: list[tuple[str, float]] = []
@@ -43,9 +42,11 @@ class Pace:
             return own
 
     def _may(self, step: str, now: float) -> bool:
-        """One that hangs says so while it hangs, not only when it has ended."""
-        hangs = any(begun + QUICK < now for other, begun in self._under_way if other == step)
-        return len(self._under_way) < self._at_once and not hangs and self._slow_until.get(step, now) <= now
+        """One that hangs says so while it hangs, not only when it has ended; after a rest one alone tries again."""
+        same = [begun for other, begun in self._under_way if other == step]
+        if step in self._slow_until:
+            return self._slow_until[step] <= now and not same
+        return all(now - begun <= QUICK for begun in same)
 
     def _ended(self, own: tuple[str, float], now: float) -> None:
         step, begun = own
@@ -53,3 +54,5 @@ class Pace:
             self._under_way.remove(own)
             if now - begun > QUICK:
                 self._slow_until[step] = now + REST
+            else:
+                self._slow_until.pop(step, None)

@@ -33,9 +33,9 @@ Work = Callable[[Facts, Process[Any]], Kept]
 class Steps:
     """The four things a process workflow can ask for. Dependencies come by constructor from worker.py."""
 
-    def __init__(self, tools: Tools, sends_within_tasks: int) -> None:
+    def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._pace = Pace(sends_within_tasks)
+        self._pace = Pace()
         snapshots, self._turns = Snapshots(tools.crms), Turns(tools)
         self._questions = Questions(tools, snapshots)
         self._effects = Effects(tools, snapshots, self._questions)

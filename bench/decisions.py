@@ -85,7 +85,7 @@ async def _next_step(handle: WorkflowHandle[Any, Any], activity: str) -> float:
         if event.event_type == SCHEDULED
         and event.activity_task_scheduled_event_attributes.activity_type.name == activity
     )
-    return scheduled.event_time.ToNanoseconds() / 1e9
+    return float(scheduled.event_time.ToNanoseconds()) / 1e9
 
 
 async def _next_step_within(handle: WorkflowHandle[Any, Any], activity: str) -> float:
@@ -96,7 +96,7 @@ async def _next_step_within(handle: WorkflowHandle[Any, Any], activity: str) -> 
         if event.event_type == MARKED
     ]
     at = next(mark["original_schedule_time"] for mark in marks if mark["activity_type"] == activity)
-    return float(at["seconds"] + at["nanos"] / 1e9)
+    return float(at["seconds"]) + float(at["nanos"]) / 1e9
 
 
 async def _since_signal(handle: WorkflowHandle[Any, Any]) -> list[Any]:
