@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 from temporalio import activity
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
+from activities.failures import too_slow
 from domain.execution import CODE_VERSION, Directive, Start, StepCall, Then
 from stack.temporal import temporal_program
 from workflows.attributes import (
@@ -215,6 +217,27 @@ def test_a_step_that_keeps_failing_is_asked_again_with_growing_pauses(
             events = (await run.handle.fetch_history()).events
             timers = [e.timer_started_event_attributes for e in events if e.HasField("timer_started_event_attributes")]
             assert [timer.start_to_fire_timeout.ToSeconds() for timer in timers] == [2, 4, 8, 16]
+
+    runner.run(scenario())
+
+
+def test_a_send_that_is_too_slow_for_a_workflow_task_is_an_activity_at_once(
+    environment: WorkflowEnvironment, runner: asyncio.Runner
+) -> None:
+    def slow(call: StepCall) -> Directive:
+        raise too_slow()
+
+    async def scenario() -> None:
+        accepted = told(Then.GO_ON, "running", "accepted")
+        script = Script([lambda call: accepted, slow, lambda call: accepted, lambda call: accepted, expires])
+        async with execution(environment, "too-slow", script) as run:
+            assert await run.handle.result() == Ending("expired", "review_expired")
+            events = (await run.handle.fetch_history()).events
+            scheduled = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+            asked = [e.activity_task_scheduled_event_attributes for e in events if e.event_type == scheduled]
+            assert [each.activity_type.name for each in asked] == ["carry-out"]
+            assert script.calls == ["take-snapshot", *["carry-out"] * 3, "compare-records"]
+            assert not [e for e in events if e.HasField("timer_started_event_attributes")]
 
     runner.run(scenario())
 
