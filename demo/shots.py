@@ -35,13 +35,15 @@ FOLDER = CHECKOUT / "docs" / "shots"
 STILL = {**FAST, "COUNTERFOIL_RETRY_PAUSE": "600"}
 HURRIED = {**STILL, "COUNTERFOIL_REVIEW_DEADLINE": "2"}
 
-PAGE, DETAILS, TIMELINE, LIST = (1200, 1100), (1280, 1300), (1280, 1060), (1700, 480)
+PAGE, DETAILS, TIMELINE, EVENTS, LIST = (1200, 1100), (1280, 1300), (1280, 1060), (1560, 1020), (1700, 480)
 ALL_RUNS, DRAWER = (1780, 760), (1536, 900)
 SIDEBAR = 256
 SCALE = 0.85
 REMOVED = ("Run ID", "Type", "Start", "End")
 ADDED = ("BusinessState", "ReasonCode", "NextOwner", "BusinessDeadline")
-TIMELINES = ("awaiting_review", "succeeded")
+TIMELINES, HISTORY = ("awaiting_review", "succeeded"), "succeeded"
+SUMMARY = "Create provider account"
+"""By which the event history names a step."""
 
 
 def main() -> int:
@@ -120,6 +122,9 @@ class Studio:
         if scene.name in TIMELINES:
             self._open(f"{workflow}/timeline", TIMELINE, "Timeline")
             self._keep(f"timeline-{scene.name}")
+        if scene.name == HISTORY:
+            self._open(f"{workflow}/history", EVENTS, SUMMARY)
+            self._keep(f"history-{scene.name}")
         self._open(there, PAGE, shown["explained"])
         self._keep(f"run-{scene.name}", left=0, content="main > *")
         self._listed(scene.state, shown["reason"])
